@@ -1,0 +1,115 @@
+package affinity
+
+import "math/bits"
+
+// atHome picks the key's home or, when that cannot take the request, the first
+// of the key's order that can: available, not tried, below its hard limit, and
+// with no more than its bounded share of the load. When only the bound is in
+// the way everywhere, the least loaded endpoint gets it.
+//
+// Overflow follows the key's own order, because then the keys of a full home
+// spread over all others, and each key overflows to the same place in every
+// client. A walk to the next endpoint of a ring would pile all of it onto one
+// neighbour (envoyproxy/envoy#12529).
+func (r *Router) atHome(g *group, req *Request) choice {
+	key := req.rootKey()
+	if key == 0 {
+		return choice{slot: r.leastLoaded(g, req.Tried, 0), reason: ReasonLeastLoaded}
+	}
+	seed := mix(key)
+	at := first(g, g.all, seed, nil)
+	home := &g.all[at]
+	c := choice{home: home, seed: seed}
+
+	// Below the floor there is no need to add up the fleet's load.
+	var b bound
+	open := home.tally.load() < r.floor
+	if !open {
+		b = r.bound(g)
+		open = b.open(home)
+	}
+	switch {
+	case at >= len(g.up):
+		c.reason = ReasonUnavailable
+	case home.tried(req.Tried):
+		c.reason = ReasonFailover
+	case home.full():
+		c.reason = ReasonOverflowFull
+	case !open:
+		c.reason = ReasonOverflowLoad
+	case home.tally.acquire(home.limit):
+		c.slot, c.reason = home, ReasonHome
+		return c
+	default: // others filled it up meanwhile
+		c.reason = ReasonOverflowFull
+	}
+
+	if b.whole == 0 {
+		b = r.bound(g)
+	}
+	for {
+		i := first(g, g.up, seed, func(s *slot) bool {
+			return s != home && b.open(s) && !s.full() && !s.tried(req.Tried)
+		})
+		if i < 0 {
+			break
+		}
+		if s := &g.up[i]; s.tally.acquire(s.limit) {
+			c.slot = s
+			return c
+		}
+	}
+	if c.slot = r.leastLoaded(g, req.Tried, seed); c.slot == home {
+		c.reason = ReasonHome // no more loaded than the others after all
+	}
+	return c
+}
+
+// first returns the index of the slot that comes first for seed among those
+// that may serve, -1 if there is none; a nil may allows all.
+func first(g *group, slots []slot, seed uint64, may func(*slot) bool) int {
+	best := -1
+	var top rank
+	for i := range slots {
+		s := &slots[i]
+		var k rank
+		if g.uniform {
+			k.draw = draw(seed, s.idHash) // equal weights are in the order of the draws
+		} else {
+			k = rankOf(seed, s.idHash, s.weight)
+		}
+		if (best < 0 || k.before(top)) && (may == nil || may(s)) {
+			best, top = i, k
+		}
+	}
+	return best
+}
+
+// A bound is the load above which a key's home is left: the larger of a floor
+// and factor * (total + 1) * weight / total weight, rounded up.
+type bound struct {
+	floor int64
+	share uint64 // factor * (total + 1), with loadFraction bits after the point
+	whole uint64 // total weight, with loadFraction bits after the point
+}
+
+// bound adds up the load of the available endpoints.
+func (r *Router) bound(g *group) bound {
+	total := int64(1) // the request itself
+	for i := range g.up {
+		total += g.up[i].tally.load()
+	}
+	return bound{floor: r.floor, share: r.factor * uint64(total), whole: g.weight << loadFraction}
+}
+
+// open tells whether one more request keeps the slot within its bound. For a
+// whole number n, n < ceil(x) is n < x, so the division is multiplied out.
+func (b *bound) open(s *slot) bool {
+	n := s.tally.load()
+	if n < b.floor {
+		return true
+	}
+	hi1, lo1 := bits.Mul64(uint64(n), b.whole)
+	hi2, lo2 := bits.Mul64(b.share, s.weight)
+	return hi1 < hi2 || hi1 == hi2 && lo1 < lo2
+}

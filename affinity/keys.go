@@ -1,0 +1,65 @@
+package affinity
+
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Domains keep hashes of different meaning apart: a session called "x" and a
+// cache key called "x" must not meet. The texts are part of the key version;
+// another text moves every key of every fleet, which is a breaking change.
+var (
+	domainHead     = domain("prefixwise/1 head")
+	domainRoot     = domain("prefixwise/1 root")
+	domainSession  = domain("prefixwise/1 session")
+	domainEndpoint = domain("prefixwise/1 endpoint")
+)
+
+func domain(name string) uint64 { return xxhash.Sum64String(name) }
+
+// Keys returns the two keys of a request: head, which all conversations with
+// the same tools and system text share, and root, which all turns of one
+// conversation share. Tenant and cache key are mixed into both, and a session
+// replaces the conversation in root. A key is 0 when nothing is known that it
+// could be made of.
+//
+// A key is the xxHash64 of fixed-width words (domain, hash or session, tenant,
+// cache key, each text by its own xxHash64), so no two different requests are
+// the same bytes under it.
+func (r *Request) Keys() (head, root uint64) { return r.headKey(), r.rootKey() }
+
+func (r *Request) headKey() uint64 {
+	if r.Head == 0 {
+		return 0
+	}
+	return r.mixed(domainHead, r.Head)
+}
+
+func (r *Request) rootKey() uint64 {
+	if r.Session != "" {
+		return r.mixed(domainSession, xxhash.Sum64String(r.Session))
+	}
+	if r.Root == 0 {
+		return 0
+	}
+	return r.mixed(domainRoot, r.Root)
+}
+
+func (r *Request) mixed(domain, hash uint64) uint64 {
+	var words [32]byte // stays on the stack: a pick does not allocate
+	binary.LittleEndian.PutUint64(words[0:], domain)
+	binary.LittleEndian.PutUint64(words[8:], hash)
+	binary.LittleEndian.PutUint64(words[16:], xxhash.Sum64String(r.Tenant))
+	binary.LittleEndian.PutUint64(words[24:], xxhash.Sum64String(r.CacheKey))
+	return xxhash.Sum64(words[:])
+}
+
+// hashID hashes an endpoint's identity once, when it joins, so that ordering
+// the endpoints for a key costs one integer mix each.
+func hashID(id string) uint64 {
+	var words [16]byte
+	binary.LittleEndian.PutUint64(words[0:], domainEndpoint)
+	binary.LittleEndian.PutUint64(words[8:], xxhash.Sum64String(id))
+	return xxhash.Sum64(words[:])
+}

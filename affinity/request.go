@@ -1,0 +1,35 @@
+package affinity
+
+// Boundary is a place in a prompt up to which its prefix can be shared.
+type Boundary struct {
+	Hash  uint64 // of everything up to here, chained
+	Bytes int    // of prompt text up to here
+}
+
+// Request is what placement must know of one request. The zero value is a
+// request of which no prefix is known; it is routed by load. Pick neither
+// changes nor keeps a Request.
+type Request struct {
+	// Model is the model or adapter asked for; "" means any.
+	Model string
+	// Head is the hash of what a group of conversations shares (model,
+	// template, tools, system text), and Root the hash of the head and the
+	// first user message, which all turns of one conversation share. 0 means
+	// unknown.
+	Head, Root uint64
+	// Boundaries are the deeper prefixes, in prompt order. May be nil.
+	Boundaries []Boundary
+	// Session, when not empty, is the conversation's identity and replaces
+	// Root as the key.
+	Session string
+	// Tenant and CacheKey separate: the same prompt under another tenant or
+	// cache key is another key. They do not pin anything to one endpoint.
+	Tenant, CacheKey string
+	// Sticky is the ID of the endpoint that must serve the request because
+	// state lives there; "" means none.
+	Sticky string
+	// Tried are the IDs of the endpoints that this call has tried already, in
+	// the order of trying. They are passed over unless nothing else is left;
+	// see [Router.Pick].
+	Tried []string
+}

@@ -1,0 +1,170 @@
+package affinity
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// A snapshot is what picks see of the fleet. It never changes after it is
+// published; Router.Set makes a new one. What depends on the fleet alone is
+// worked out here, once, and not in every pick.
+type snapshot struct {
+	any     *group            // for requests without a model
+	models  map[string]*group // for each model that some endpoint lists
+	unknown *group            // for any other model: endpoints that list none
+	served  []string          // the keys of models, sorted
+	byID    map[string]member
+}
+
+type member struct {
+	slot
+	draining bool
+}
+
+// A slot is what a pick reads of one endpoint, side by side in memory with the
+// others.
+type slot struct {
+	tally  *tally
+	idHash uint64
+	weight uint64
+	limit  int64 // 0 means none
+}
+
+func (s *slot) full() bool { return s.limit > 0 && s.tally.load() >= s.limit }
+
+// A group holds the endpoints that may serve one model: eligible and not
+// draining. Loads are compared within it only.
+type group struct {
+	all []slot // the available ones first
+	up  []slot // the part of all that is available; all of it when none is (fail open)
+
+	uniform bool   // all has one weight, so that draws alone give the order
+	weight  uint64 // sum over up
+	stops   []uint64
+	stride  uint64
+	cursor  *atomic.Uint64 // of round robin; carried from snapshot to snapshot
+
+	drained bool // some endpoint serves the model but drains
+}
+
+// newSnapshot takes validated endpoints and their tallies. Cursors come from
+// the previous snapshot, or start where seed says: clients that all started at
+// the first endpoint would send it their first requests together.
+func newSnapshot(endpoints []Endpoint, tallies map[string]*tally, limit int, before *snapshot, seed func() uint64) *snapshot {
+	sorted := slices.Clone(endpoints)
+	slices.SortFunc(sorted, func(a, b Endpoint) int { return cmp.Compare(a.ID, b.ID) })
+
+	s := &snapshot{models: map[string]*group{}, byID: make(map[string]member, len(sorted))}
+	slots := make([]slot, len(sorted))
+	all := make([]int, len(sorted)) // indices into sorted, here and below
+	var unknown []int
+	serving := map[string][]int{}
+	for i := range sorted {
+		e := &sorted[i]
+		slots[i] = slot{tally: tallies[e.ID], idHash: hashID(e.ID), weight: e.weight(), limit: int64(cmp.Or(e.Limit, limit))}
+		s.byID[e.ID] = member{slots[i], e.Draining}
+		all[i] = i
+		if e.Models == nil {
+			unknown = append(unknown, i)
+		}
+		for _, m := range e.Models {
+			serving[m] = append(serving[m], i)
+		}
+	}
+	s.served = slices.Sorted(maps.Keys(serving))
+
+	build := func(old *group, eligible []int) *group {
+		g := &group{cursor: new(atomic.Uint64)}
+		if old != nil {
+			g.cursor = old.cursor
+		} else {
+			g.cursor.Store(seed() >> 32)
+		}
+		var down []slot
+		for _, i := range eligible {
+			switch {
+			case sorted[i].Draining:
+				g.drained = true
+			case sorted[i].Unavailable:
+				down = append(down, slots[i])
+			default:
+				g.all = append(g.all, slots[i])
+			}
+		}
+		n := len(g.all)
+		g.all = append(g.all, down...)
+		g.up = g.all[:n]
+		if n == 0 {
+			g.up = g.all
+		}
+		g.weigh()
+		return g
+	}
+	if before == nil {
+		before = &snapshot{}
+	}
+	s.any = build(before.any, all)
+	s.unknown = build(before.unknown, unknown)
+	for _, model := range s.served {
+		eligible := append(serving[model], unknown...)
+		slices.Sort(eligible)
+		s.models[model] = build(before.models[model], slices.Compact(eligible))
+	}
+	return s
+}
+
+// weigh works out what the weights of a group come to.
+func (g *group) weigh() {
+	g.uniform = true
+	for i := range g.all {
+		g.uniform = g.uniform && g.all[i].weight == g.all[0].weight
+	}
+	var divisor uint64
+	for i := range g.up {
+		g.weight += g.up[i].weight
+		divisor = gcd(g.up[i].weight, divisor)
+	}
+	if g.uniform || len(g.up) == 0 {
+		return
+	}
+	var sum uint64
+	g.stops = make([]uint64, len(g.up))
+	for i := range g.up {
+		sum += g.up[i].weight / divisor
+		g.stops[i] = sum
+	}
+	g.stride = goldenStride(sum)
+}
+
+// group returns the endpoints that may serve the model, or an error that says
+// why there are none.
+func (s *snapshot) group(model string) (*group, error) {
+	g := s.any
+	if model != "" {
+		var listed bool
+		if g, listed = s.models[model]; !listed {
+			g = s.unknown
+		}
+	}
+	if len(g.all) > 0 {
+		return g, nil
+	}
+	switch {
+	case g.drained:
+		return nil, errDraining
+	case len(s.byID) == 0:
+		return nil, ErrNoEndpoints
+	}
+	// The clone keeps the request's own strings from escaping to the heap.
+	return nil, &ModelError{Model: strings.Clone(model), Served: slices.Clone(s.served)}
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,46 @@
+package affinity
+
+import "sync/atomic"
+
+// A tally counts what one endpoint, known by its ID, has from this router. It
+// outlives the endpoint's membership: leases hold on to it, and an endpoint
+// that comes back finds its own again. Nothing ever resets a tally: "fixing" a
+// count while leases are out is how counts go wrong.
+type tally struct {
+	id string
+	// The padding keeps the counters of two endpoints off one cache line, so
+	// that picks of different endpoints do not slow each other down. 64 bytes
+	// is the line of amd64 and of most arm64.
+	_        [64]byte
+	inFlight atomic.Int64
+	released atomic.Uint64
+	failed   atomic.Uint64
+	away     atomic.Uint64
+	held     atomic.Int64 // nanoseconds
+	prompt   atomic.Uint64
+	cached   atomic.Uint64
+	picks    [reasonCount]atomic.Uint64
+	_        [64]byte
+
+	left uint64 // the generation in which the endpoint left, 0 while it is a member; guarded by Router.mu
+}
+
+// acquire counts one more in flight, unless that would exceed the limit; 0
+// means none. Of concurrent callers as many succeed as there is room for.
+func (t *tally) acquire(limit int64) bool {
+	if limit <= 0 {
+		t.inFlight.Add(1)
+		return true
+	}
+	for {
+		n := t.inFlight.Load()
+		if n >= limit {
+			return false
+		}
+		if t.inFlight.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (t *tally) load() int64 { return t.inFlight.Load() }
