@@ -1,0 +1,259 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/sashabaranov/go-openai"
+
+	"github.com/prefixwise/prefixwise/canon"
+	"github.com/prefixwise/prefixwise/discovery"
+	"github.com/prefixwise/prefixwise/middleware"
+)
+
+const (
+	envEndpoints = "PREFIXWISE_ENDPOINTS"
+	envDisabled  = "PREFIXWISE_DISABLED"
+	envAPIKey    = "OPENAI_API_KEY"
+
+	// fleetHost stands for the whole fleet in URLs. Under .invalid (RFC 2606)
+	// no name resolves, so a program that forgets the transport fails instead
+	// of sending its prompts somewhere.
+	fleetHost = "prefixwise.invalid"
+	fleetURL  = "http://" + fleetHost + "/v1"
+)
+
+// Client is an OpenAI client for a fleet. Every method of the embedded
+// *openai.Client goes to the fleet, and the inner pointer can be given to code
+// that wants exactly that type. A Client is safe for concurrent use. Close it
+// to stop its goroutines.
+type Client struct {
+	*openai.Client
+
+	fleet     *fleet
+	http      *http.Client
+	collector *collector
+	close     sync.Once
+}
+
+// New returns a client for the fleet that the options name. It returns at
+// once: names may be unresolved yet, and calls then wait for the first
+// endpoint within their context. A wrong configuration is an error that lists
+// everything that is wrong and what to write instead.
+//
+// With the environment variable PREFIXWISE_DISABLED=1 requests are sent as
+// they came, to the endpoint with the fewest in flight: the switch to rule
+// Prefixwise out as a cause.
+func New(opts ...Option) (*Client, error) {
+	c := newConfig(opts)
+	return build(c, openai.DefaultConfig(c.apiKey), nil)
+}
+
+// NewWithConfig returns a client that keeps what is set in cfg: its token,
+// organization and limits. cfg.BaseURL names the fleet when no option does
+// (an URL, or a list as in [FromEnv]). The transport of cfg.HTTPClient becomes
+// the base of the chain, and its Timeout the total timeout. The API types of
+// Azure and Anthropic are refused.
+func NewWithConfig(cfg openai.ClientConfig, opts ...Option) (*Client, error) {
+	c := newConfig(opts)
+	if cfg.APIType != "" && cfg.APIType != openai.APITypeOpenAI {
+		return nil, fmt.Errorf("prefixwise: wrong configuration: API type %s is not served by self-hosted engines; use openai.DefaultConfig", cfg.APIType)
+	}
+	if len(c.resolvers) == 0 && len(c.problems) == 0 {
+		switch cfg.BaseURL {
+		case "":
+		case openai.DefaultConfig("").BaseURL:
+			c.problems = append(c.problems, errors.New("BaseURL is OpenAI's own; set it to your fleet, or use WithEndpoints"))
+		default:
+			c.resolve(func() (discovery.Resolver, error) { return discovery.Parse(cfg.BaseURL) })
+		}
+	}
+	inner := &http.Client{}
+	switch h := cfg.HTTPClient.(type) {
+	case nil:
+	case *http.Client:
+		if h == nil {
+			break
+		}
+		*inner = *h
+		if c.base == nil {
+			c.base = h.Transport
+		}
+		if c.timeouts.Total == 0 {
+			c.timeouts.Total = h.Timeout
+		}
+	default:
+		if c.base == nil {
+			c.base = doer{h}
+		}
+	}
+	c.header = headerOf(cfg)
+	return build(c, cfg, inner)
+}
+
+// FromEnv returns a client for the fleet that PREFIXWISE_ENDPOINTS names: a
+// comma-separated list of URLs, where dns+http://host:port stands for every
+// address of a name and srv+http://_http._tcp.name for every target of an SRV
+// record. The API key is that of OPENAI_API_KEY, if set.
+func FromEnv(opts ...Option) (*Client, error) {
+	spec := os.Getenv(envEndpoints)
+	if strings.TrimSpace(spec) == "" {
+		return nil, fmt.Errorf(`prefixwise: %s is not set; set it to the fleet's URLs, such as "http://10.0.0.1:8000,http://10.0.0.2:8000" or "dns+http://vllm:8000"`, envEndpoints)
+	}
+	all := []Option{optionFunc(func(c *config) {
+		c.resolve(func() (discovery.Resolver, error) { return discovery.Parse(spec) })
+		c.apiKey = os.Getenv(envAPIKey)
+	})}
+	return New(append(all, opts...)...)
+}
+
+// build puts the layers together: observe, canonicalize, retry, route, send.
+func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	options := canon.Options{Level: c.level, MaxBytes: c.maxBytes, IncludeUsage: true, ReasoningName: "reasoning"}
+	canonicalizer, err := canon.New(options)
+	if err != nil {
+		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
+	}
+	header := c.header
+	if c.apiKey != "" {
+		header = header.Clone()
+		if header == nil {
+			header = http.Header{}
+		}
+		header.Set("Authorization", "Bearer "+c.apiKey)
+	}
+	f, err := newFleet(c, header)
+	if err != nil {
+		return nil, err
+	}
+	stats := new(collector)
+	retry := middleware.RetryOptions{Max: c.retries, Total: c.timeouts.Total}
+	if c.retries == 0 {
+		retry.Max = -1 // for the middleware, 0 means the default
+	}
+	layers := []middleware.Middleware{middleware.Observe(stats.trace()), middleware.Log(c.logger)}
+	for _, t := range c.observers {
+		layers = append(layers, middleware.Observe(t))
+	}
+	var routed http.Header
+	if c.apiKey != "" {
+		routed = http.Header{"Authorization": header["Authorization"]}
+	}
+	layers = append(layers,
+		middleware.Canonicalize(canonicalizer, middleware.CanonicalizeOptions{KeepBody: c.disabled}),
+		middleware.Retry(retry),
+		middleware.Route(middleware.Routing{
+			Router:        f.router,
+			Lookup:        f.lookup,
+			Wait:          f.watcher.Ready,
+			ConnectFailed: func(string) { f.watcher.Refresh() },
+			Header:        routed,
+			FirstByte:     c.timeouts.FirstByte,
+			Idle:          c.timeouts.Idle,
+			StreamError:   streamError,
+		}))
+	if inner == nil {
+		inner = &http.Client{}
+	}
+	inner.Timeout = 0 // it would cut streams that are alive
+	inner.Transport = &scope{fleet: middleware.Chain(layers...)(f.transport), transport: f.transport, other: c.base}
+	cfg.BaseURL, cfg.HTTPClient = fleetURL, inner
+	return &Client{Client: openai.NewClientWithConfig(cfg), fleet: f, http: inner, collector: stats}, nil
+}
+
+// HTTPClient returns the client for SDKs that take an *http.Client. Requests
+// to [Client.BaseURL] go to the fleet, others pass through untouched.
+func (c *Client) HTTPClient() *http.Client { return c.http }
+
+// Transport returns the same as an http.RoundTripper.
+func (c *Client) Transport() http.RoundTripper { return c.http.Transport }
+
+// BaseURL returns the URL that stands for the fleet, to be set as an SDK's
+// base URL. It works through [Client.HTTPClient] and [Client.Transport] only.
+func (c *Client) BaseURL() string { return fleetURL }
+
+// Ready waits until there is an endpoint to send to, or ctx ends; the error
+// then says what discovery has met.
+func (c *Client) Ready(ctx context.Context) error { return c.fleet.watcher.Ready(ctx) }
+
+// SetStrategy changes how endpoints are picked, for calls that begin later.
+func (c *Client) SetStrategy(s Strategy) error { return c.fleet.router.SetStrategy(s) }
+
+// Close stops the client's goroutines and closes its unused connections. Calls
+// that are under way end as they would have. It is safe to call it again.
+func (c *Client) Close() error {
+	var err error
+	c.close.Do(func() {
+		err = c.fleet.watcher.Close()
+		c.fleet.transport.CloseIdleConnections()
+	})
+	return err
+}
+
+// scope sends requests for the fleet to the fleet, and others where they say.
+type scope struct {
+	fleet     http.RoundTripper
+	transport *middleware.Transport
+	other     http.RoundTripper
+}
+
+func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host == fleetHost {
+		return s.fleet.RoundTrip(req)
+	}
+	if s.other != nil {
+		return s.other.RoundTrip(req)
+	}
+	return http.DefaultTransport.RoundTrip(req)
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections reach the fleet's
+// connections; those of http.DefaultTransport are not ours.
+func (s *scope) CloseIdleConnections() { s.transport.CloseIdleConnections() }
+
+// doer makes a RoundTripper of a caller's own HTTP client.
+type doer struct{ openai.HTTPDoer }
+
+func (d doer) RoundTrip(req *http.Request) (*http.Response, error) { return d.Do(req) }
+
+// headerOf returns what a go-openai client of cfg sends to say who it is. The
+// token in cfg is unexported, so a request is made and caught.
+func headerOf(cfg openai.ClientConfig) http.Header {
+	h := http.Header{}
+	cfg.BaseURL = fleetURL
+	cfg.HTTPClient = catcher(func(req *http.Request) {
+		for _, name := range []string{"Authorization", "Openai-Organization"} {
+			if v := req.Header.Values(name); len(v) > 0 {
+				h[name] = v
+			}
+		}
+	})
+	_, _ = openai.NewClientWithConfig(cfg).ListModels(context.Background()) // fails by design
+	return h
+}
+
+type catcher func(*http.Request)
+
+func (c catcher) Do(req *http.Request) (*http.Response, error) {
+	c(req)
+	return nil, errors.New("caught")
+}
+
+// streamError makes an error that an engine reports inside a stream what it is
+// with the bare client as well: an *openai.APIError.
+func streamError(event []byte) error {
+	var e openai.ErrorResponse
+	if json.Unmarshal(event, &e) == nil && e.Error != nil {
+		return fmt.Errorf("error, %w", e.Error)
+	}
+	return fmt.Errorf("the engine reported an error in the stream: %.1024s", event)
+}

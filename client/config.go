@@ -1,0 +1,122 @@
+package client
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/canon"
+	"github.com/prefixwise/prefixwise/discovery"
+)
+
+// config is what the options say.
+type config struct {
+	resolvers       []discovery.Resolver
+	problems        []error // of options that could not be understood
+	ranks           int
+	resolveInterval time.Duration
+	healthInterval  time.Duration
+	modelsInterval  time.Duration
+	apiKey          string
+	header          http.Header // what a go-openai client of the caller's config sends
+	strategy        Strategy
+	limit           int
+	refuse          bool
+	level           canon.Level
+	maxBytes        int
+	retries         int
+	timeouts        Timeouts
+	base            http.RoundTripper
+	tls             *tls.Config
+	linkLocal       bool
+	logger          *slog.Logger
+	observers       []*Trace
+	disabled        bool
+}
+
+// defaultTimeouts are documented, with their reasons, at Timeouts.
+var defaultTimeouts = Timeouts{
+	Connect:   3 * time.Second,
+	FirstByte: 5 * time.Minute,
+	Idle:      2 * time.Minute,
+}
+
+func newConfig(opts []Option) config {
+	c := config{
+		ranks:    1,
+		strategy: affinity.Affinity,
+		level:    canon.Stable,
+		retries:  3, // a fleet that fails four times in a row is down
+		logger:   slog.New(slog.DiscardHandler),
+		disabled: os.Getenv(envDisabled) == "1",
+	}
+	for _, o := range opts {
+		if o != nil {
+			o.apply(&c)
+		}
+	}
+	if c.disabled {
+		c.strategy = affinity.LeastOutstanding
+	}
+	c.timeouts = Timeouts{
+		Connect:   orDefault(c.timeouts.Connect, defaultTimeouts.Connect),
+		FirstByte: orDefault(c.timeouts.FirstByte, defaultTimeouts.FirstByte),
+		Idle:      orDefault(c.timeouts.Idle, defaultTimeouts.Idle),
+		Total:     orDefault(c.timeouts.Total, defaultTimeouts.Total),
+	}
+	return c
+}
+
+// orDefault returns 0, which means no limit, for a negative d.
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return max(d, 0)
+}
+
+func (c *config) resolve(make func() (discovery.Resolver, error)) {
+	r, err := make()
+	switch {
+	case err != nil:
+		c.problems = append(c.problems, err)
+	case r == nil:
+		c.problems = append(c.problems, errors.New("WithResolver was given nil; give it a discovery.Resolver"))
+	default:
+		c.resolvers = append(c.resolvers, r)
+	}
+}
+
+// validate says everything that is wrong at once, and what to write instead.
+func (c *config) validate() error {
+	wrong := c.problems
+	say := func(bad bool, format string, args ...any) {
+		if bad {
+			wrong = append(wrong, fmt.Errorf(format, args...))
+		}
+	}
+	say(len(c.resolvers) == 0 && len(c.problems) == 0,
+		`no endpoints; write client.WithEndpoints("http://host:8000"), or use WithDNS or WithSRV`)
+	_, err := affinity.ParseStrategy(string(c.strategy))
+	say(err != nil, "%w", err)
+	say(c.limit < 0, "WithLimit(%d) is negative; write 0 for no limit", c.limit)
+	say(c.refuse && c.limit == 0, "WithRefusal has no limit to refuse over; add WithLimit(n)")
+	say(c.retries < 0, "WithRetries(%d) is negative; write 0 for no retries", c.retries)
+	say(c.ranks < 1, "WithDataParallel(%d): there is at least one rank; write 1 for an engine without ranks", c.ranks)
+	say(c.maxBytes < 0, "WithMaxRequestBytes(%d) is negative; write 0 for the default of 32 MiB", c.maxBytes)
+	say(c.resolveInterval < 0, "WithResolveInterval(%v) is negative; write 0 for the default of 10 s", c.resolveInterval)
+	say(c.logger == nil, "WithLogger was given nil; leave it out to log nothing")
+	say(c.base != nil && c.tls != nil, "WithTLS and WithTransport exclude each other; set TLSClientConfig of the transport")
+	for _, t := range c.observers {
+		say(t == nil, "WithObserver was given nil; give it a *client.Trace")
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("prefixwise: wrong configuration: %w", errors.Join(wrong...))
+}

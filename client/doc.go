@@ -1,0 +1,34 @@
+// Package client is an OpenAI client that sends each request to the instance
+// of a self-hosted fleet that already holds the beginning of its prompt.
+//
+// It differs from the *openai.Client that it embeds in these ways:
+//
+//  1. It knows many endpoints: a list, or what DNS says, watched for changes,
+//     health, and the models that each serves.
+//  2. Requests are rewritten so that prompts that mean the same are
+//     byte-identical ([WithCanonicalization]).
+//  3. The endpoint is picked by hashing the prompt's prefix, so all processes
+//     agree without talking to each other, and another one is used when the
+//     preferred one is full ([WithStrategy]).
+//  4. A failed request is sent to another endpoint, as long as the caller has
+//     nothing of an answer ([WithRetries]).
+//  5. A stream that is cut, aborted, or ends early is an [*Error]; the bare
+//     client reports a clean io.EOF.
+//
+// Everything else is go-openai's: every method, its types, its errors.
+//
+//	c, err := client.New(client.WithEndpoints("http://10.0.0.1:8000", "http://10.0.0.2:8000"))
+//	if err != nil { … }
+//	defer c.Close()
+//	resp, err := c.CreateChatCompletion(ctx, openai.ChatCompletionRequest{…})
+//
+// Other SDKs get the same through [Client.HTTPClient] or [Client.Transport]
+// together with [Client.BaseURL].
+//
+// # Layers
+//
+// A call goes through package canon (canonical bytes and prefix hashes),
+// package affinity (the choice of an endpoint) and package middleware
+// (retries, streams, connections); package discovery keeps the set of
+// endpoints up to date beside it.
+package client

@@ -1,0 +1,93 @@
+package client
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/discovery"
+	"github.com/prefixwise/prefixwise/middleware"
+)
+
+// fleet joins what discovery finds with what affinity picks from and with the
+// connections that are kept.
+type fleet struct {
+	router    *affinity.Router
+	watcher   *discovery.Watcher
+	transport *middleware.Transport
+	logger    *slog.Logger
+	endpoints atomic.Pointer[map[string]discovery.Endpoint]
+}
+
+func newFleet(c config, header http.Header) (*fleet, error) {
+	overLimit := affinity.OverLimitExceed
+	if c.refuse {
+		overLimit = affinity.OverLimitRefuse
+	}
+	router, err := affinity.New(affinity.Options{Strategy: c.strategy, Limit: c.limit, OverLimit: overLimit})
+	if err != nil {
+		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
+	}
+	f := &fleet{
+		router: router,
+		logger: c.logger,
+		transport: middleware.NewTransport(middleware.TransportOptions{
+			Base: c.base, TLS: c.tls, ConnectTimeout: c.timeouts.Connect, AllowLinkLocal: c.linkLocal,
+		}),
+	}
+	f.endpoints.Store(&map[string]discovery.Endpoint{})
+	resolvers := c.resolvers
+	if c.ranks > 1 {
+		resolvers = make([]discovery.Resolver, len(c.resolvers))
+		for i, r := range c.resolvers {
+			resolvers[i] = discovery.WithRanks(r, c.ranks)
+		}
+	}
+	f.watcher, err = discovery.Watch(discovery.Options{
+		Resolvers:      resolvers,
+		Interval:       c.resolveInterval,
+		HealthInterval: c.healthInterval,
+		ModelsInterval: c.modelsInterval,
+		Transport:      f.transport.For,
+		Header:         header,
+		Logger:         c.logger,
+		OnChange:       f.set,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
+	}
+	return f, nil
+}
+
+// set takes a whole set of members. The table is changed around the router so
+// that what the router picks can be looked up.
+func (f *fleet) set(members []discovery.Member) {
+	next := make(map[string]discovery.Endpoint, len(members))
+	all := make(map[string]discovery.Endpoint, len(members))
+	for id, ep := range *f.endpoints.Load() {
+		all[id] = ep
+	}
+	eps := make([]discovery.Endpoint, 0, len(members))
+	targets := make([]affinity.Endpoint, 0, len(members))
+	for _, m := range members {
+		next[m.ID], all[m.ID] = m.Endpoint, m.Endpoint
+		eps = append(eps, m.Endpoint)
+		targets = append(targets, affinity.Endpoint{
+			ID: m.ID, Models: m.Models, Weight: m.Weight, Unavailable: m.Health == discovery.Unhealthy,
+		})
+	}
+	f.endpoints.Store(&all)
+	if err := f.router.Set(targets); err != nil {
+		f.logger.Error("the new set of endpoints is refused; the last one stays", slog.String("error", err.Error()))
+		return
+	}
+	f.endpoints.Store(&next)
+	f.transport.Keep(eps)
+}
+
+func (f *fleet) lookup(id string) (discovery.Endpoint, bool) {
+	ep, ok := (*f.endpoints.Load())[id]
+	return ep, ok
+}

@@ -1,0 +1,204 @@
+package client
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/canon"
+	"github.com/prefixwise/prefixwise/discovery"
+)
+
+// Option is a setting of [New], [NewWithConfig] and [FromEnv]. A later option
+// overrides an earlier one; those that name endpoints add up.
+type Option interface{ apply(*config) }
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+// WithEndpoints adds instances by their base URLs, with or without /v1, such
+// as "http://10.0.0.1:8000". The list is taken as it is and never resolved
+// again; use [WithDNS] where addresses change.
+func WithEndpoints(urls ...string) Option {
+	return optionFunc(func(c *config) {
+		c.resolve(func() (discovery.Resolver, error) { return discovery.Static(urls...) })
+	})
+}
+
+// WithDNS adds one instance for each address (A and AAAA records) of the
+// host in rawURL, such as the name of a headless Kubernetes service:
+// "http://vllm.default.svc.cluster.local:8000". The name is resolved again
+// every 10 s ([WithResolveInterval]).
+func WithDNS(rawURL string) Option {
+	return optionFunc(func(c *config) {
+		c.resolve(func() (discovery.Resolver, error) { return discovery.DNS(rawURL) })
+	})
+}
+
+// WithSRV adds one instance for each target of a DNS SRV record, such as
+// "_http._tcp.vllm.default.svc.cluster.local". The scheme is "http" or
+// "https". Of the kinds of discovery, it alone gives an instance that restarts
+// under a new address the same identity, and so the same prompts.
+func WithSRV(scheme, name string) Option {
+	return optionFunc(func(c *config) {
+		c.resolve(func() (discovery.Resolver, error) { return discovery.SRV(scheme, name) })
+	})
+}
+
+// WithResolver adds the instances that r finds, for service registries other
+// than DNS.
+func WithResolver(r discovery.Resolver) Option {
+	return optionFunc(func(c *config) {
+		c.resolve(func() (discovery.Resolver, error) { return r, nil })
+	})
+}
+
+// WithDataParallel makes each of the n data-parallel ranks behind every URL
+// (vLLM's --data-parallel-size) an endpoint of its own, since each has its own
+// cache. The default is 1: no ranks.
+func WithDataParallel(n int) Option {
+	return optionFunc(func(c *config) { c.ranks = n })
+}
+
+// WithResolveInterval sets how often names are resolved again. The default is
+// 10 s, give or take a fifth.
+func WithResolveInterval(d time.Duration) Option {
+	return optionFunc(func(c *config) { c.resolveInterval = d })
+}
+
+// WithHealthChecks sets how often each endpoint's /health is asked. The
+// default is 5 s. Zero or less turns the checks off, for engines that have no
+// such path.
+func WithHealthChecks(interval time.Duration) Option {
+	return optionFunc(func(c *config) { c.healthInterval = offUnlessPositive(interval) })
+}
+
+// WithModelChecks sets how often each endpoint's /v1/models is asked, so that
+// a request goes only where its model or LoRA adapter is served. The default
+// is 30 s. Zero or less turns it off: every endpoint is taken to serve every
+// model.
+func WithModelChecks(interval time.Duration) Option {
+	return optionFunc(func(c *config) { c.modelsInterval = offUnlessPositive(interval) })
+}
+
+func offUnlessPositive(d time.Duration) time.Duration {
+	if d <= 0 {
+		return -1
+	}
+	return d
+}
+
+// WithAPIKey sets the key of the fleet. It is sent to the fleet's endpoints
+// under /v1 only, replacing an Authorization that an SDK has set. By default
+// the one that the SDK sets is passed on.
+func WithAPIKey(key string) Option {
+	return optionFunc(func(c *config) { c.apiKey = key })
+}
+
+// WithStrategy sets how endpoints are picked: [Affinity] (the default),
+// [LeastOutstanding], [RoundRobin] or [Random]. [Client.SetStrategy] changes
+// it while the client runs.
+func WithStrategy(s Strategy) Option {
+	return optionFunc(func(c *config) { c.strategy = s })
+}
+
+// WithLimit sets the most requests that this client has in flight at one
+// endpoint, with any strategy. The default is none. When all endpoints are at
+// the limit the least loaded one gets the request nevertheless, unless
+// [WithRefusal] is given.
+func WithLimit(n int) Option {
+	return optionFunc(func(c *config) { c.limit = n })
+}
+
+// WithRefusal makes a call fail with affinity.ErrOverLimit when every endpoint
+// is at the limit of [WithLimit].
+func WithRefusal() Option {
+	return optionFunc(func(c *config) { c.refuse = true })
+}
+
+// WithCanonicalization sets how far requests are rewritten; see package canon.
+// The default is canon.Stable. canon.Wire never changes what the model sees.
+func WithCanonicalization(level canon.Level) Option {
+	return optionFunc(func(c *config) { c.level = level })
+}
+
+// WithMaxRequestBytes sets the largest JSON request that is sent. The default
+// is 32 MiB; a larger one fails with a *canon.SizeError.
+func WithMaxRequestBytes(n int) Option {
+	return optionFunc(func(c *config) { c.maxBytes = n })
+}
+
+// WithRetries sets the number of attempts after the first one. The default is
+// 3; 0 turns retries off.
+func WithRetries(n int) Option {
+	return optionFunc(func(c *config) { c.retries = n })
+}
+
+// Timeouts are the time limits of a call. A field that is zero keeps its
+// default; a negative one turns the limit off.
+type Timeouts struct {
+	// Connect bounds dialling, and the TLS handshake. The default is 3 s.
+	Connect time.Duration
+	// FirstByte bounds the time to the first content of a stream. The default
+	// is 5 min: a long prompt in a long queue is not a fault.
+	FirstByte time.Duration
+	// Idle bounds the time between two pieces of a response. The default is
+	// 2 min.
+	Idle time.Duration
+	// Total bounds a call with all its attempts and its body. The default is
+	// off: the context bounds it.
+	Total time.Duration
+}
+
+// WithTimeouts sets the time limits of a call. Each is an *Error that says
+// which limit and where; none is an http.Client.Timeout, which would cut
+// streams that are alive.
+func WithTimeouts(t Timeouts) Option {
+	return optionFunc(func(c *config) { c.timeouts = t })
+}
+
+// WithTransport sets what the endpoints' transports are made from. An
+// *http.Transport is cloned for each endpoint; another http.RoundTripper
+// serves all of them, and then WithDNS over https cannot work. The default is
+// a transport made for engines; see middleware.TransportOptions.
+func WithTransport(base http.RoundTripper) Option {
+	return optionFunc(func(c *config) { c.base = base })
+}
+
+// WithTLS sets the TLS configuration for https endpoints: a private CA, client
+// certificates. It cannot be combined with [WithTransport].
+func WithTLS(cfg *tls.Config) Option {
+	return optionFunc(func(c *config) { c.tls = cfg })
+}
+
+// WithLinkLocal permits endpoints at link-local and metadata addresses, which
+// are refused by default when they are dialled.
+func WithLinkLocal() Option {
+	return optionFunc(func(c *config) { c.linkLocal = true })
+}
+
+// WithLogger sets where the client logs: changes of the fleet and failures at
+// level Warn or Info, calls at level Debug; never prompts or keys. The default
+// discards everything.
+func WithLogger(l *slog.Logger) Option {
+	return optionFunc(func(c *config) { c.logger = l })
+}
+
+// WithObserver reports every call to t. It can be given several times.
+func WithObserver(t *Trace) Option {
+	return optionFunc(func(c *config) { c.observers = append(c.observers, t) })
+}
+
+// Strategy names a way of picking endpoints.
+type Strategy = affinity.Strategy
+
+// The strategies; see package affinity.
+const (
+	Affinity         = affinity.Affinity
+	LeastOutstanding = affinity.LeastOutstanding
+	RoundRobin       = affinity.RoundRobin
+	Random           = affinity.Random
+)

@@ -1,0 +1,136 @@
+package middleware
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/prefixwise/prefixwise/canon"
+)
+
+// CanonicalizeOptions are the settings of [Canonicalize]. The zero value
+// rewrites bodies.
+type CanonicalizeOptions struct {
+	// KeepBody computes the prompt's hashes but sends the body as it came,
+	// apart from the caller's extra members. It is the kill switch for
+	// rewriting.
+	KeepBody bool
+}
+
+// Canonicalize rewrites the JSON body of each request that c understands to
+// its canonical bytes, and leaves the prompt's hashes for [Route]. Members of
+// Hints.ExtraBody are set first. Other requests (uploads, other paths) pass
+// through untouched and unread.
+//
+// The caller's request is not modified. A body over the size limit of c fails
+// with a *canon.SizeError before anything is sent.
+func Canonicalize(c *canon.Canonicalizer, o CanonicalizeOptions) Middleware {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return &canonicalizer{canon: c, keepBody: o.KeepBody, next: next}
+	}
+}
+
+type canonicalizer struct {
+	canon    *canon.Canonicalizer
+	keepBody bool
+	next     http.RoundTripper
+}
+
+func (m *canonicalizer) RoundTrip(req *http.Request) (*http.Response, error) {
+	req, c, owner := callOf(req)
+	resp, err := m.roundTrip(req, c)
+	if owner {
+		c.finish(resp, err)
+	}
+	return resp, err
+}
+
+func (m *canonicalizer) roundTrip(req *http.Request, c *call) (*http.Response, error) {
+	if c.api == canon.Unknown || req.Method != http.MethodPost || req.Body == nil || !isJSON(req.Header) {
+		return m.next.RoundTrip(req)
+	}
+	body, err := m.read(req)
+	if err == nil {
+		body, err = withExtra(body, c.hints.ExtraBody)
+	}
+	var result canon.Result
+	if err == nil {
+		result, err = m.canon.Canonicalize(c.api, body)
+	}
+	if err != nil {
+		return nil, &Error{Phase: PhasePrepare, Err: err}
+	}
+	if m.keepBody {
+		result.Body, result.UsageAdded = body, false
+	}
+	c.prompt, c.body = result, result.Body
+	out := req.WithContext(req.Context())
+	setBody(out, result.Body)
+	return m.next.RoundTrip(out)
+}
+
+// read reads and closes the body of req. It stops one byte past the limit, so
+// that a body of unknown size cannot fill the memory.
+func (m *canonicalizer) read(req *http.Request) ([]byte, error) {
+	defer req.Body.Close()
+	limit := int64(m.canon.MaxBytes())
+	if n := req.ContentLength; n >= 0 && n <= limit {
+		body := make([]byte, n)
+		if _, err := io.ReadFull(req.Body, body); err != nil {
+			return nil, fmt.Errorf("reading the request body: %w", err)
+		}
+		return body, nil
+	}
+	if req.ContentLength > limit {
+		return nil, &canon.SizeError{Size: int(req.ContentLength), Max: int(limit)}
+	}
+	body, err := io.ReadAll(io.LimitReader(req.Body, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the request body: %w", err)
+	}
+	return body, nil
+}
+
+// withExtra sets the members of extra at the root of body.
+func withExtra(body []byte, extra map[string]any) ([]byte, error) {
+	if len(extra) == 0 {
+		return body, nil
+	}
+	raw := make(map[string]json.RawMessage, len(extra))
+	for name, value := range extra {
+		v, err := json.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("extra body member %q cannot be written as JSON: %w", name, err)
+		}
+		raw[name] = v
+	}
+	merged, err := canon.Merge(body, raw)
+	if err != nil {
+		return nil, fmt.Errorf("extra body: %w", err)
+	}
+	return merged, nil
+}
+
+// setBody makes body the body of req, rewindable by net/http.
+func setBody(req *http.Request, body []byte) {
+	req.ContentLength = int64(len(body))
+	req.TransferEncoding = nil
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body, _ = req.GetBody()
+	if req.Header.Get("Content-Length") != "" {
+		req.Header = req.Header.Clone()
+		req.Header.Del("Content-Length")
+	}
+}
+
+func isJSON(h http.Header) bool {
+	t := h.Get("Content-Type")
+	if t == "" || t == "application/json" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(t)
+	return err == nil && media == "application/json"
+}

@@ -1,0 +1,127 @@
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Phase says how far an attempt had come when it failed.
+type Phase string
+
+const (
+	// PhasePrepare is the work on the request before an endpoint is picked.
+	PhasePrepare Phase = "prepare"
+	// PhasePick is the choice of an endpoint: nothing was sent.
+	PhasePick Phase = "pick"
+	// PhaseConnect is dialling and the TLS handshake: nothing was sent.
+	PhaseConnect Phase = "connect"
+	// PhaseFirstByte lasts from sending the request to the first content of
+	// the response: nothing was delivered to the caller.
+	PhaseFirstByte Phase = "first byte"
+	// PhaseBody is the rest of the response: part of it may have been
+	// delivered.
+	PhaseBody Phase = "body"
+)
+
+// Error is a failure that Prefixwise found, as opposed to an error response
+// of an engine, which reaches the caller as the response that it is.
+type Error struct {
+	// Phase says how far the attempt had come.
+	Phase Phase
+	// Endpoint is the identity of the endpoint, empty when none was picked.
+	Endpoint string
+	// Attempts is how many attempts the call had made, this one included.
+	Attempts int
+	// Delivered is how many bytes of the response body had been handed to
+	// the caller. When it is zero, nothing was.
+	Delivered int64
+	// Err is the cause: one of this package's sentinels, an *EngineError, or
+	// the error of the network or of another package.
+	Err error
+
+	// retryable is whether another attempt may help and cannot do harm.
+	retryable bool
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("prefixwise: ")
+	if e.Endpoint != "" {
+		b.WriteString(e.Endpoint)
+		b.WriteString(": ")
+	}
+	b.WriteString(string(e.Phase))
+	if e.Attempts > 1 {
+		fmt.Fprintf(&b, " (attempt %d)", e.Attempts)
+	}
+	if e.Delivered > 0 {
+		fmt.Fprintf(&b, " after %d bytes", e.Delivered)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Timeout reports whether a time limit ended the attempt; net/http and its
+// callers look for this method.
+func (e *Error) Timeout() bool {
+	var t interface{ Timeout() bool }
+	return errors.As(e.Err, &t) && t.Timeout()
+}
+
+// Causes that a caller may want to tell apart with errors.Is.
+var (
+	// ErrTruncated is a stream that ended without its end mark ([DONE]).
+	ErrTruncated = errors.New("the stream ended before its end mark")
+	// ErrUnfinished is a stream whose end mark came before every choice had
+	// a finish_reason.
+	ErrUnfinished = errors.New("the stream ended with a choice unfinished")
+	// ErrEmptyStream is a stream that ended without any choice; some vLLM
+	// versions answer an early engine error so.
+	ErrEmptyStream = errors.New("the stream ended without any choice")
+	// ErrAborted is a generation that the engine gave up (finish_reason
+	// "abort"), as a vLLM does that is shutting down.
+	ErrAborted = errors.New("the engine aborted the generation; it may be shutting down")
+	// ErrRedirect is a 3xx answer. Redirects are never followed: the API key
+	// belongs to the fleet's endpoints only.
+	ErrRedirect = errors.New("the endpoint answered with a redirect, which is never followed; configure the address that it points to")
+	// ErrLineTooLong is an event of a stream that is longer than the limit.
+	ErrLineTooLong = errors.New("a line of the stream is longer than the limit")
+
+	// ErrConnectTimeout is a connection that was not made in time.
+	ErrConnectTimeout error = timeout("no connection within the connect timeout")
+	// ErrFirstByteTimeout is a stream whose first content did not come in time.
+	ErrFirstByteTimeout error = timeout("no content within the first-byte timeout")
+	// ErrIdleTimeout is a response that stopped coming.
+	ErrIdleTimeout error = timeout("no byte within the idle timeout")
+	// ErrTotalTimeout is a call that took longer than it may in all.
+	ErrTotalTimeout error = timeout("not complete within the total timeout")
+)
+
+type timeout string
+
+func (t timeout) Error() string { return string(t) }
+func (timeout) Timeout() bool   { return true }
+
+// EngineError is an error that an engine reported inside a stream, after it
+// had answered with status 200.
+type EngineError struct {
+	// Message is the engine's text, cut to 1 KiB since engines echo input.
+	Message string
+	// Type is the engine's name for the kind of error.
+	Type string
+	// Code is the HTTP status that the engine would have answered with, 0 if
+	// it gave none.
+	Code int
+}
+
+func (e *EngineError) Error() string {
+	if e.Code != 0 {
+		return fmt.Sprintf("the engine reported error %d (%s) in the stream: %s", e.Code, e.Type, e.Message)
+	}
+	return fmt.Sprintf("the engine reported an error (%s) in the stream: %s", e.Type, e.Message)
+}

@@ -1,0 +1,217 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/discovery"
+)
+
+// A flight is one attempt on its way: its lease, its time limits, and what is
+// known of its outcome. It lands exactly once, whatever happens first: the
+// body's end, a failure, Close, or the end of the caller's context.
+type flight struct {
+	route    *route
+	call     *call
+	lease    affinity.Lease
+	endpoint discovery.Endpoint
+	caller   context.Context
+	ctx      context.Context // the caller's, ended by a time limit too
+	cancel   context.CancelCauseFunc
+	release  context.CancelFunc // of the total time limit
+	stop     func() bool        // of the watch on the caller's context
+	sent     time.Time
+	first    time.Duration // from sent to the first content
+	status   int
+	landed   atomic.Bool
+	reported atomic.Bool
+	// replayable is whether the request may be sent again after it was sent.
+	replayable bool
+	mu         sync.Mutex  // Close may come while another goroutine reads
+	watch      *time.Timer // runs out when the endpoint is too slow
+	cause      error       // what watch cancels with
+	use        usage
+}
+
+func newFlight(ctx context.Context, r *route, c *call, lease affinity.Lease, ep discovery.Endpoint) *flight {
+	c.attempts++
+	c.tried = append(c.tried, ep.ID)
+	f := &flight{route: r, call: c, lease: lease, endpoint: ep, caller: ctx, sent: time.Now(), use: noUsage}
+	f.ctx = ctx
+	if !c.deadline.IsZero() {
+		f.ctx, f.release = context.WithDeadlineCause(ctx, c.deadline, ErrTotalTimeout)
+	}
+	f.ctx, f.cancel = context.WithCancelCause(f.ctx)
+	d := &c.done
+	reason := f.lease.Reason()
+	d.Endpoint, d.Strategy = ep.ID, string(r.Router.Strategy())
+	d.Reason, d.Overflow = reason.String(), reason.Overflow()
+	for _, t := range c.traces {
+		if t.Picked != nil {
+			t.Picked(Picked{Attempt: c.attempts, Endpoint: ep.ID, Home: f.lease.Home(),
+				Strategy: d.Strategy, Reason: d.Reason, Overflow: d.Overflow})
+		}
+	}
+	return f
+}
+
+// expect starts the time limit for what comes next; zero means none.
+func (f *flight) expect(limit time.Duration, cause error) {
+	if limit <= 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watch != nil && f.cause == cause {
+		f.watch.Reset(limit)
+		return
+	}
+	if f.watch != nil {
+		f.watch.Stop()
+	}
+	f.cause = cause
+	f.watch = time.AfterFunc(limit, func() { f.cancel(cause) })
+}
+
+// relax stops the time limit.
+func (f *flight) relax() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watch != nil {
+		f.watch.Stop()
+	}
+}
+
+// land releases the lease, once, and reports whether this was the time. The
+// connection is left alone, so that the rest of a body can be drained.
+func (f *flight) land(err error) bool {
+	if !f.landed.CompareAndSwap(false, true) {
+		return false
+	}
+	f.mu.Lock()
+	use := f.use
+	f.mu.Unlock()
+	f.lease.Release(affinity.Outcome{
+		Status: f.status, Err: err, Remote: f.caller.Err() == nil,
+		PromptTokens: use.prompt, CachedTokens: use.cached,
+		FirstByte: f.first, Total: time.Since(f.sent),
+	})
+	return true
+}
+
+// close lets go of everything that the attempt holds.
+func (f *flight) close() {
+	f.relax()
+	if f.stop != nil {
+		f.stop()
+	}
+	f.cancel(context.Canceled)
+	if f.release != nil {
+		f.release()
+	}
+}
+
+// read reads from a body under the idle time limit.
+func (f *flight) read(body io.Reader, p []byte) (int, error) {
+	f.expect(f.route.Idle, ErrIdleTimeout)
+	n, err := body.Read(p)
+	f.relax()
+	return n, err
+}
+
+// fail lands a flight whose response the caller has nothing of, and returns
+// the error of the attempt.
+func (f *flight) fail(phase Phase, err error) *Error {
+	e := &Error{Phase: phase, Endpoint: f.endpoint.ID, Attempts: f.call.attempts, Err: f.reason(err)}
+	e.retryable = f.caller.Err() == nil && f.replayable && !errors.Is(e.Err, ErrTotalTimeout)
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" && f.caller.Err() == nil {
+		e.Phase, e.retryable = PhaseConnect, true
+		if op.Timeout() {
+			e.Err = errors.Join(ErrConnectTimeout, err)
+		}
+		if f.route.ConnectFailed != nil {
+			f.route.ConnectFailed(f.endpoint.ID)
+		}
+	}
+	f.land(e)
+	f.close()
+	return e
+}
+
+// interrupt ends a flight whose response the caller has part of.
+func (f *flight) interrupt(err error, delivered int64) *Error {
+	e := &Error{Phase: PhaseBody, Endpoint: f.endpoint.ID, Attempts: f.call.attempts,
+		Delivered: delivered, Err: f.reason(err)}
+	f.complete(e)
+	f.close()
+	return e
+}
+
+// reason finds what really ended an attempt: the caller, a time limit, or err.
+func (f *flight) reason(err error) error {
+	if f.caller.Err() != nil {
+		return f.caller.Err()
+	}
+	if cause := context.Cause(f.ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// describe tells the caller by header where its response is from.
+func (f *flight) describe(h http.Header) {
+	h.Set(HeaderEndpoint, f.endpoint.ID)
+	h.Set(HeaderStrategy, f.call.done.Strategy)
+	h.Set(HeaderAttempts, strconv.Itoa(f.call.attempts))
+	if f.call.done.Overflow {
+		h.Set(HeaderOverflow, f.call.done.Reason)
+	}
+}
+
+// arrived notes the first content of a stream.
+func (f *flight) arrived() {
+	now := time.Now()
+	f.first = now.Sub(f.sent)
+	f.call.done.FirstByte = now.Sub(f.call.start)
+	for _, t := range f.call.traces {
+		if t.FirstByte != nil {
+			t.FirstByte(FirstByte{Endpoint: f.endpoint.ID, Elapsed: f.call.done.FirstByte, SinceAttempt: f.first})
+		}
+	}
+}
+
+// answer is called when the caller gets a body that is still coming. A caller
+// may drop a stream without closing it; the end of its context is then the
+// only sign that it is over.
+func (f *flight) answer() {
+	f.stop = context.AfterFunc(f.caller, func() { f.complete(f.caller.Err()) })
+}
+
+// complete lands a flight whose response is the call's answer, and reports
+// the call, once.
+func (f *flight) complete(err error) {
+	f.land(err)
+	if !f.reported.CompareAndSwap(false, true) {
+		return
+	}
+	f.mu.Lock()
+	d := &f.call.done
+	d.PromptTokens, d.CachedTokens, d.CompletionTokens = f.use.prompt, f.use.cached, f.use.completion
+	f.mu.Unlock()
+	f.call.report(f.status, err)
+}
+
+func (f *flight) setUsage(u usage) {
+	f.mu.Lock()
+	f.use = u
+	f.mu.Unlock()
+}

@@ -1,0 +1,268 @@
+package middleware
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/prefixwise/prefixwise/canon"
+)
+
+// A judge reads the events of one stream and says what each means. It knows
+// the API's rule for a complete answer, and nothing of bytes or time.
+type judge interface {
+	// event judges the data of one event. io.ErrUnexpectedEOF means that the
+	// data is a JSON text cut short: it goes on in the next line.
+	event(data []byte) (verdict, error)
+	// ended says why a stream that has ended is not a complete answer, or nil.
+	ended() error
+	usage() usage
+}
+
+type verdict struct {
+	content bool  // the event has generated content, or is the end of an answer
+	last    bool  // the event is the end mark
+	swallow bool  // the event is ours, not the caller's
+	failed  error // the event is a failure
+	show    bool  // show the failure to the caller as the event that it is
+}
+
+// judgeOf returns the judge for an API's streams, nil where there is no rule.
+func judgeOf(api canon.API, swallowUsage bool, streamError func([]byte) error) judge {
+	if streamError == nil {
+		streamError = engineError
+	}
+	switch api {
+	case canon.Chat, canon.Completions:
+		return &chatJudge{swallowUsage: swallowUsage, streamError: streamError, use: noUsage}
+	case canon.Responses, canon.Messages:
+		return &typedJudge{streamError: streamError, use: noUsage}
+	}
+	return nil
+}
+
+// chatJudge knows the streams of chat completions and completions: an answer
+// is complete when every choice has a finish_reason that is not "abort" and
+// the end mark [DONE] has come (research on vLLM's serving code).
+type chatJudge struct {
+	swallowUsage bool
+	streamError  func([]byte) error
+	finished     map[int]bool // by choice index: seen, and finished
+	aborted      bool
+	done         bool
+	use          usage
+}
+
+type chatChunk struct {
+	Object  string          `json:"object"`
+	Error   json.RawMessage `json:"error"`
+	Usage   *wireUsage      `json:"usage"`
+	Choices []struct {
+		Index        int             `json:"index"`
+		FinishReason *string         `json:"finish_reason"`
+		Text         json.RawMessage `json:"text"`
+		Delta        struct {
+			Content          json.RawMessage `json:"content"`
+			Reasoning        json.RawMessage `json:"reasoning"`
+			ReasoningContent json.RawMessage `json:"reasoning_content"`
+			Refusal          json.RawMessage `json:"refusal"`
+			ToolCalls        json.RawMessage `json:"tool_calls"`
+			FunctionCall     json.RawMessage `json:"function_call"`
+			Audio            json.RawMessage `json:"audio"`
+		} `json:"delta"`
+	} `json:"choices"`
+}
+
+func (j *chatJudge) event(data []byte) (v verdict, err error) {
+	if string(data) == "[DONE]" {
+		j.done = true
+		return verdict{last: true, failed: j.verdict()}, nil
+	}
+	var c chatChunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return verdict{}, cutShort(err)
+	}
+	if present(c.Error) || c.Object == "error" {
+		return verdict{failed: j.streamError(data)}, nil
+	}
+	if c.Usage != nil {
+		j.use = c.Usage.usage()
+		v.swallow = j.swallowUsage && len(c.Choices) == 0
+	}
+	for i := range c.Choices {
+		choice := &c.Choices[i]
+		if j.finished == nil {
+			j.finished = make(map[int]bool, 1)
+		}
+		finished := choice.FinishReason != nil && *choice.FinishReason != ""
+		j.finished[choice.Index] = j.finished[choice.Index] || finished
+		switch {
+		case finished && *choice.FinishReason == "abort":
+			j.aborted = true
+		case finished:
+			v.content = true
+		}
+		d := &choice.Delta
+		v.content = v.content || present(choice.Text) || present(d.Content) || present(d.Reasoning) ||
+			present(d.ReasoningContent) || present(d.Refusal) || present(d.ToolCalls) ||
+			present(d.FunctionCall) || present(d.Audio)
+	}
+	if j.aborted && !v.content {
+		v.failed, v.show = ErrAborted, true
+	}
+	return v, nil
+}
+
+// verdict says why the end mark would be a lie, or nil.
+func (j *chatJudge) verdict() error {
+	if j.aborted {
+		return ErrAborted
+	}
+	if len(j.finished) == 0 {
+		return ErrEmptyStream
+	}
+	for _, finished := range j.finished {
+		if !finished {
+			return ErrUnfinished
+		}
+	}
+	return nil
+}
+
+func (j *chatJudge) ended() error {
+	if j.aborted {
+		return ErrAborted
+	}
+	if !j.done {
+		return ErrTruncated
+	}
+	return nil
+}
+
+func (j *chatJudge) usage() usage { return j.use }
+
+// typedJudge knows the streams whose events have a type: those of the
+// Responses API and of Anthropic's messages. Both define an event for
+// failures, which is shown to a caller that already has content.
+type typedJudge struct {
+	streamError func([]byte) error
+	done        bool
+	use         usage
+}
+
+type typedEvent struct {
+	Type     string          `json:"type"`
+	Error    json.RawMessage `json:"error"`
+	Usage    *wireUsage      `json:"usage"` // of message_delta
+	Response *struct {
+		Usage *wireUsage      `json:"usage"`
+		Error json.RawMessage `json:"error"`
+	} `json:"response"`
+	Message *struct {
+		Usage *wireUsage `json:"usage"`
+	} `json:"message"`
+}
+
+func (j *typedJudge) event(data []byte) (v verdict, err error) {
+	if string(data) == "[DONE]" { // not in these APIs, but harmless
+		return verdict{}, nil
+	}
+	var e typedEvent
+	// The message of an error event is a string, so a wrong type is no fault.
+	if err := json.Unmarshal(data, &e); err != nil && e.Type == "" {
+		return verdict{}, cutShort(err)
+	}
+	j.note(e.Usage)
+	if e.Message != nil {
+		j.note(e.Message.Usage)
+	}
+	if e.Response != nil {
+		j.note(e.Response.Usage)
+	}
+	switch e.Type {
+	case "message_stop", "response.completed", "response.incomplete":
+		j.done = true
+		return verdict{content: true, last: true}, nil
+	case "error", "response.failed":
+		j.done = true
+		if e.Response != nil && present(e.Response.Error) {
+			data, _ = json.Marshal(map[string]json.RawMessage{"error": e.Response.Error})
+		}
+		return verdict{failed: j.streamError(data), show: true}, nil
+	}
+	v.content = e.Type == "content_block_delta" || bytes.HasSuffix([]byte(e.Type), []byte(".delta"))
+	return v, nil
+}
+
+// note merges a partial usage: Anthropic's comes in two events.
+func (j *typedJudge) note(w *wireUsage) {
+	if w == nil {
+		return
+	}
+	u := w.usage()
+	j.use.prompt = max(j.use.prompt, u.prompt)
+	j.use.cached = max(j.use.cached, u.cached)
+	j.use.completion = max(j.use.completion, u.completion)
+}
+
+func (j *typedJudge) ended() error {
+	if !j.done {
+		return ErrTruncated
+	}
+	return nil
+}
+
+func (j *typedJudge) usage() usage { return j.use }
+
+// present reports whether a member has a value with something in it.
+func present(v json.RawMessage) bool {
+	switch string(v) {
+	case "", "null", `""`, "[]", "{}":
+		return false
+	}
+	return true
+}
+
+// cutShort returns io.ErrUnexpectedEOF for a JSON text that may go on in the
+// next line, and nil for any other fault: what we cannot read is the caller's
+// to judge.
+func cutShort(err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) && syntax.Error() == "unexpected end of JSON input" {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+// engineError reads vLLM's error object; "error" may be a string too.
+func engineError(data []byte) error {
+	var frame struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Type    string          `json:"type"`
+		Code    any             `json:"code"`
+	}
+	_ = json.Unmarshal(data, &frame) // what cannot be read stays empty
+	e := &EngineError{Message: frame.Message, Type: frame.Type}
+	code := frame.Code
+	if present(frame.Error) {
+		var inner struct {
+			Message string `json:"message"`
+			Type    string `json:"type"`
+			Code    any    `json:"code"`
+		}
+		if json.Unmarshal(frame.Error, &inner) == nil {
+			e.Message, e.Type, code = inner.Message, inner.Type, inner.Code
+		} else {
+			_ = json.Unmarshal(frame.Error, &e.Message)
+		}
+	}
+	if n, ok := code.(float64); ok {
+		e.Code = int(n)
+	}
+	if len(e.Message) > 1<<10 {
+		e.Message = e.Message[:1<<10]
+	}
+	return e
+}

@@ -1,0 +1,147 @@
+package middleware
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/prefixwise/prefixwise/canon"
+)
+
+const (
+	// maxErrorBody bounds what is read of an error response; some vLLM
+	// versions answered a 4 KB request with 23 MB of validation errors.
+	maxErrorBody = 64 << 10
+	// maxPlainBody bounds a plain response that is read whole before it is
+	// returned. A longer one is passed on as it comes, unjudged.
+	maxPlainBody = 64 << 20
+)
+
+// receive judges a response and returns it with a body for the caller.
+func (r *route) receive(resp *http.Response, f *flight) (*http.Response, error) {
+	f.describe(resp.Header)
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		resp.Body.Close()
+		err := f.fail(PhaseFirstByte, ErrRedirect)
+		err.retryable = false
+		return nil, err
+	case resp.StatusCode >= 400:
+		return r.receiveError(resp, f)
+	case media == "text/event-stream":
+		return r.receiveStream(resp, f)
+	case media == "application/json" && f.call.api != canon.Unknown:
+		return r.receivePlain(resp, f)
+	}
+	f.relax()
+	f.answer()
+	resp.Body = &passing{body: resp.Body, flight: f}
+	return resp, nil
+}
+
+// receiveError reads an error response whole. go-openai never closes the body
+// of a failed stream, so the lease cannot wait for that.
+func (r *route) receiveError(resp *http.Response, f *flight) (*http.Response, error) {
+	body, _, err := f.readAll(resp, maxErrorBody)
+	if err != nil && len(body) == 0 && f.ctx.Err() != nil {
+		resp.Body.Close()
+		return nil, f.fail(PhaseBody, err)
+	}
+	// What there is of an error is worth more than a second error about it.
+	resp.Body.Close()
+	f.land(nil)
+	f.close()
+	setResponseBody(resp, body)
+	return resp, nil
+}
+
+// receivePlain reads a plain answer whole, so that one that breaks off, or
+// that a stopping engine gave up, is an error before the caller has any of it.
+func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, error) {
+	body, whole, err := f.readAll(resp, maxPlainBody)
+	if err != nil {
+		resp.Body.Close()
+		return nil, f.fail(PhaseBody, err)
+	}
+	if !whole {
+		f.answer()
+		rest := resp.Body
+		resp.Body = &passing{flight: f, body: struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(body), rest), rest}}
+		return resp, nil
+	}
+	resp.Body.Close()
+	if aborted(body) {
+		return nil, f.fail(PhaseBody, ErrAborted)
+	}
+	f.use = usageIn(body)
+	f.complete(nil)
+	f.close()
+	if f.call.api == canon.Chat {
+		body = mapReasoning(body)
+	}
+	setResponseBody(resp, body)
+	return resp, nil
+}
+
+// readAll reads the body of resp up to limit bytes, and whether that is all.
+func (f *flight) readAll(resp *http.Response, limit int) (body []byte, whole bool, err error) {
+	size := 4 << 10
+	if n := resp.ContentLength; n >= 0 && n < int64(limit) {
+		size = int(n) + 1 // room to see the end without growing
+	}
+	body = make([]byte, 0, size)
+	for len(body) < limit {
+		if len(body) == cap(body) {
+			body = append(body, 0)[:len(body)]
+		}
+		n, err := f.read(resp.Body, body[len(body):min(cap(body), limit)])
+		body = body[:len(body)+n]
+		if err == io.EOF {
+			return body, true, nil
+		}
+		if err != nil {
+			return body, false, err
+		}
+	}
+	return body, false, nil
+}
+
+func setResponseBody(resp *http.Response, body []byte) {
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.ContentLength = int64(len(body))
+	resp.TransferEncoding = nil
+	if resp.Header.Get("Content-Length") != "" {
+		resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+}
+
+// passing is a body that is passed on as it comes and ends the flight.
+type passing struct {
+	body      io.ReadCloser
+	flight    *flight
+	delivered int64
+}
+
+func (b *passing) Read(p []byte) (int, error) {
+	n, err := b.flight.read(b.body, p)
+	b.delivered += int64(n)
+	if err == io.EOF {
+		b.flight.complete(nil)
+	} else if err != nil {
+		err = b.flight.interrupt(err, b.delivered)
+	}
+	return n, err
+}
+
+func (b *passing) Close() error {
+	err := b.body.Close()
+	b.flight.complete(nil)
+	b.flight.close()
+	return err
+}

@@ -1,0 +1,258 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/prefixwise/prefixwise/canon"
+)
+
+// RetryOptions are the settings of [Retry]. The zero value works.
+type RetryOptions struct {
+	// Max is the number of attempts after the first one. Zero means 3;
+	// a negative number means none.
+	Max int
+	// MinWait and MaxWait bound the random wait before an attempt, which
+	// doubles with each. Zero means 25 ms and 2 s: another endpoint is tried
+	// at once, more or less, and only a fleet in trouble is waited for.
+	MinWait, MaxWait time.Duration
+	// MaxRetryAfter caps the Retry-After that an endpoint asks for. Zero
+	// means 10 s.
+	MaxRetryAfter time.Duration
+	// Total bounds a call with all its attempts, the body included. Zero
+	// means no bound but the request's context.
+	Total time.Duration
+	// NotFound makes a 404 retryable, once. It is for fleets whose endpoints
+	// serve different models while one is being rolled out.
+	NotFound bool
+}
+
+// Retry sends a failed attempt again. It is go-retryablehttp around next, with
+// the endpoints that were tried excluded by [Route], which must be below it.
+//
+// Retried are failures to connect, failures before the first content, and the
+// statuses 408, 429, 500, 502, 503 and 504; for requests whose body is known
+// and can be sent again, to paths that generate or read. A 400, 401, 403,
+// 404, 422 or 501 is not. All calls share one budget (500 tokens; a retry
+// costs five and a success earns one). The last response always reaches the
+// caller, with the header X-Should-Retry: false, so that an SDK with retries
+// of its own does not multiply them.
+func Retry(o RetryOptions) Middleware {
+	if o.Max == 0 {
+		o.Max = 3
+	}
+	o.Max = max(o.Max, 0)
+	if o.MinWait <= 0 {
+		o.MinWait = 25 * time.Millisecond
+	}
+	if o.MaxWait <= 0 {
+		o.MaxWait = 2 * time.Second
+	}
+	o.MaxWait = max(o.MaxWait, o.MinWait)
+	if o.MaxRetryAfter <= 0 {
+		o.MaxRetryAfter = 10 * time.Second
+	}
+	b := newBudget()
+	return func(next http.RoundTripper) http.RoundTripper {
+		return &retrier{RetryOptions: o, next: next, budget: b, http: &http.Client{
+			Transport:     roundTripperFunc(next.RoundTrip),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}}
+	}
+}
+
+type retrier struct {
+	RetryOptions
+	next   http.RoundTripper
+	http   *http.Client
+	budget *budget
+}
+
+func (m *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
+	req, c, owner := callOf(req)
+	if m.Total > 0 {
+		c.deadline = c.start.Add(m.Total)
+	}
+	resp, err := m.roundTrip(req, c)
+	if err == nil && resp.StatusCode < 400 {
+		m.budget.refund()
+	}
+	if owner {
+		c.finish(resp, err)
+	}
+	return resp, err
+}
+
+func (m *retrier) roundTrip(req *http.Request, c *call) (*http.Response, error) {
+	body, ok, err := replayable(req, c)
+	if err != nil {
+		return nil, &Error{Phase: PhasePrepare, Err: err}
+	}
+	if !ok || m.Max == 0 {
+		// Uploads and bodies of unknown size are not buffered, so they get
+		// one attempt.
+		return m.next.RoundTrip(req)
+	}
+	// A clone, since retryablehttp replaces the body of what it is given.
+	clone := req.WithContext(req.Context())
+	clone.Body = nil
+	r, err := retryablehttp.FromRequest(clone)
+	if err == nil && body != nil {
+		err = r.SetBody(body)
+	}
+	if err != nil {
+		return nil, &Error{Phase: PhasePrepare, Err: err}
+	}
+	// One retryablehttp.Client for each call: its callbacks are not told which
+	// call they are asked about.
+	attempts := 0
+	client := retryablehttp.Client{
+		HTTPClient: m.http,
+		RetryMax:   m.Max,
+		CheckRetry: func(ctx context.Context, resp *http.Response, err error) (bool, error) {
+			// Never an error: beside a response, net/http would drop the response.
+			attempts++
+			return m.check(ctx, c, attempts, resp, err), nil
+		},
+		Backoff: func(_, _ time.Duration, attempt int, resp *http.Response) time.Duration {
+			return m.backoff(c, attempt, resp)
+		},
+		// Without it the last response would be replaced by an error of
+		// retryablehttp's own, and callers would see no status.
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, m.final(req.Context(), c, err)
+	}
+	if resp.StatusCode >= 400 {
+		resp.Header.Set("X-Should-Retry", "false")
+	}
+	return resp, nil
+}
+
+// final turns the error of go-retryablehttp into the one that the caller gets.
+func (m *retrier) final(ctx context.Context, c *call, err error) error {
+	// The inner http.Client wraps the error in a *url.Error; the caller's
+	// own http.Client will do it again.
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	var typed *Error
+	if errors.As(err, &typed) {
+		return err
+	}
+	// The wait for the next attempt was cut short.
+	if c.last != nil {
+		return &Error{Phase: c.last.Phase, Endpoint: c.last.Endpoint, Attempts: c.attempts,
+			Err: fmt.Errorf("%w (while waiting to try again after: %w)", err, c.last.Err)}
+	}
+	return &Error{Phase: PhaseFirstByte, Endpoint: c.done.Endpoint, Attempts: c.attempts, Err: err}
+}
+
+// replayable returns the body that each attempt sends, and whether the
+// request may be sent more than once.
+func replayable(req *http.Request, c *call) ([]byte, bool, error) {
+	switch {
+	case req.Method == http.MethodGet || req.Method == http.MethodHead:
+		return nil, req.Body == nil || req.Body == http.NoBody, nil
+	case c.api == canon.Unknown || req.Method != http.MethodPost:
+		return nil, false, nil
+	case c.body != nil:
+		req.Body.Close()
+		return c.body, true, nil
+	case req.GetBody == nil || req.ContentLength <= 0 || !isJSON(req.Header):
+		return nil, false, nil
+	}
+	defer req.Body.Close()
+	body := make([]byte, req.ContentLength)
+	if _, err := io.ReadFull(req.Body, body); err != nil {
+		return nil, false, fmt.Errorf("reading the request body: %w", err)
+	}
+	return body, true, nil
+}
+
+// check decides whether an attempt is followed by another.
+func (m *retrier) check(ctx context.Context, c *call, attempts int, resp *http.Response, err error) bool {
+	c.last = nil
+	if ctx.Err() != nil || !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+		return false
+	}
+	if err != nil {
+		if !errors.As(err, &c.last) {
+			// Route is not below; the error is the transport's own.
+			c.last = &Error{Phase: PhaseFirstByte, Attempts: attempts, Err: err, retryable: true}
+		}
+		if !c.last.retryable {
+			return false
+		}
+	} else if !m.retryableStatus(resp.StatusCode, attempts) {
+		return false
+	}
+	// The last attempt pays nothing, since no other follows.
+	return attempts > m.Max || m.budget.take()
+}
+
+func (m *retrier) retryableStatus(status, attempts int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	case http.StatusNotFound:
+		return m.NotFound && attempts == 1
+	}
+	return false
+}
+
+// backoff returns the time until the next attempt: full jitter, a capped
+// Retry-After, and never past the call's deadline.
+func (m *retrier) backoff(c *call, attempt int, resp *http.Response) time.Duration {
+	ceiling := m.MaxWait
+	if attempt < 16 { // beyond, the shift could overflow
+		ceiling = min(m.MinWait<<attempt, m.MaxWait)
+	}
+	wait := rand.N(ceiling + 1)
+	info := Retrying{Attempt: c.attempts, Endpoint: c.done.Endpoint}
+	if resp != nil {
+		info.Status = resp.StatusCode
+		if after, ok := retryAfter(resp.Header.Get("Retry-After")); ok {
+			wait = max(wait, min(after, m.MaxRetryAfter))
+		}
+	} else if c.last != nil {
+		info.Err = c.last
+	}
+	if !c.deadline.IsZero() {
+		wait = max(min(wait, time.Until(c.deadline)), 0)
+	}
+	info.Wait = wait
+	for _, t := range c.traces {
+		if t.Retrying != nil {
+			t.Retrying(info)
+		}
+	}
+	return wait
+}
+
+// retryAfter reads the header of that name: seconds, or a date.
+func retryAfter(value string) (time.Duration, bool) {
+	if value == "" {
+		return 0, false
+	}
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return time.Duration(seconds) * time.Second, true
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(time.Until(at), 0), true
+	}
+	return 0, false
+}

@@ -1,0 +1,165 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/canon"
+	"github.com/prefixwise/prefixwise/discovery"
+)
+
+// Response headers that [Route] sets, so that a caller can see what happened
+// (go-openai shows them as resp.Header()).
+const (
+	HeaderEndpoint = "X-Prefixwise-Endpoint"
+	HeaderStrategy = "X-Prefixwise-Strategy"
+	HeaderOverflow = "X-Prefixwise-Overflow" // the reason; absent when the home served it
+	HeaderAttempts = "X-Prefixwise-Attempts"
+)
+
+// Routing is what [Route] needs.
+type Routing struct {
+	// Router picks the endpoints. Required.
+	Router *affinity.Router
+	// Lookup finds an endpoint by its identity. Required.
+	Lookup func(id string) (discovery.Endpoint, bool)
+	// Wait is called when no endpoint is known yet; it returns when one may
+	// be, or with an error. Nil fails at once.
+	Wait func(context.Context) error
+	// ConnectFailed is told of an endpoint that could not be connected to, so
+	// that discovery can look again. It must not block.
+	ConnectFailed func(id string)
+	// Header is set on every request to an endpoint, over the caller's: the
+	// fleet's Authorization.
+	Header http.Header
+	// FirstByte bounds the time from sending a stream's request to its first
+	// content. A plain response sends its headers after generating, so it is
+	// not bounded by it. Zero means no bound.
+	FirstByte time.Duration
+	// Idle bounds the time between two reads of a body. Zero means no bound.
+	Idle time.Duration
+	// StreamError makes the error for an error that an engine reports inside
+	// a stream, from the JSON of its event. Nil means an *EngineError.
+	StreamError func(event []byte) error
+}
+
+// Route sends each attempt to the endpoint that the router picks for its
+// prompt, counts it as in flight until its body ends, and judges what comes
+// back: a redirect is an error, an error response is read whole (64 KiB of it
+// at most), a plain response is read whole so that one that breaks off can be
+// sent elsewhere, and a stream is returned when its first content is there.
+func Route(r Routing) Middleware {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return &route{Routing: r, next: next}
+	}
+}
+
+type route struct {
+	Routing
+	next http.RoundTripper
+}
+
+func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
+	req, c, owner := callOf(req)
+	resp, err := r.attempt(req, c)
+	if owner {
+		c.finish(resp, err)
+	}
+	return resp, err
+}
+
+func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
+	f, err := r.takeOff(req.Context(), c)
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	if c.prompt.Stream {
+		f.expect(r.FirstByte, ErrFirstByteTimeout)
+	}
+	f.replayable = c.api != canon.Unknown || req.Method == http.MethodGet || req.Method == http.MethodHead
+	resp, err := r.next.RoundTrip(r.address(req, f))
+	if err != nil {
+		return nil, f.fail(PhaseFirstByte, err)
+	}
+	f.status = resp.StatusCode
+	return r.receive(resp, f)
+}
+
+// takeOff picks an endpoint and takes a lease on it. When it returns no error,
+// the flight must be landed.
+func (r *route) takeOff(ctx context.Context, c *call) (*flight, error) {
+	want := affinity.Request{
+		Model: c.prompt.Model, Head: c.prompt.Head, Root: c.prompt.Root,
+		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.hints.CacheKey,
+		Tried: c.tried,
+	}
+	if want.CacheKey == "" {
+		want.CacheKey = c.prompt.CacheKey
+	}
+	for waited := false; ; {
+		lease, err := r.Router.Pick(&want)
+		if errors.Is(err, affinity.ErrNoEndpoints) && r.Wait != nil && !waited {
+			waited = true
+			if err = r.Wait(ctx); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, &Error{Phase: PhasePick, Attempts: c.attempts, Err: err}
+		}
+		ep, ok := r.Lookup(lease.Endpoint())
+		if !ok {
+			// It left the fleet between the pick and here.
+			want.Tried = append(want.Tried[:len(want.Tried):len(want.Tried)], lease.Endpoint())
+			lease.Release(affinity.Outcome{PromptTokens: -1, CachedTokens: -1})
+			if len(want.Tried) > len(c.tried)+maxLookups {
+				return nil, &Error{Phase: PhasePick, Attempts: c.attempts, Err: affinity.ErrNoEndpoints}
+			}
+			continue
+		}
+		return newFlight(ctx, r, c, lease, ep), nil
+	}
+}
+
+// maxLookups bounds how often a pick is repeated because its endpoint has
+// just left; each repetition means one more change of the fleet.
+const maxLookups = 16
+
+// address returns a copy of req that goes to the endpoint of f.
+func (r *route) address(req *http.Request, f *flight) *http.Request {
+	ep := f.endpoint
+	out := req.WithContext(context.WithValue(f.ctx, endpointKey{}, ep))
+	// retryablehttp's attempts share the URL and the header, so both are
+	// copied before they are changed.
+	u := new(url.URL)
+	*u = *req.URL
+	u.Scheme, u.Host = ep.URL.Scheme, ep.URL.Host
+	if prefix := strings.TrimSuffix(ep.URL.Path, "/"); prefix != "" {
+		u.Path, u.RawPath = prefix+u.Path, ""
+	}
+	out.URL, out.Host = u, u.Host
+	out.Header = req.Header.Clone()
+	for name, values := range r.Header {
+		out.Header[name] = values
+	}
+	if ep.Rank >= 0 {
+		out.Header.Set("X-Data-Parallel-Rank", strconv.Itoa(ep.Rank))
+	}
+	if f.call.api != canon.Unknown && req.GetBody != nil {
+		// Not sent on the wire; it lets net/http send the request again when
+		// the server closed a kept-alive connection just as it was written.
+		if _, set := out.Header["Idempotency-Key"]; !set {
+			out.Header["Idempotency-Key"] = nil
+		}
+	}
+	return out
+}

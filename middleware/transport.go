@@ -1,0 +1,231 @@
+package middleware
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prefixwise/prefixwise/discovery"
+)
+
+// TransportOptions are the settings of [NewTransport]. The zero value works.
+type TransportOptions struct {
+	// Base is what the endpoints' transports are made from. An
+	// *http.Transport is cloned for each endpoint, with its dialer pinned to
+	// the endpoint's address; its proxy, TLS and limits are kept. Any other
+	// http.RoundTripper serves all endpoints as it is. Nil means a transport
+	// with the defaults below.
+	Base http.RoundTripper
+	// TLS is the configuration for https endpoints: a private CA, client
+	// certificates. It is used when Base is nil.
+	TLS *tls.Config
+	// ConnectTimeout bounds dialling and, apart from it, the TLS handshake.
+	// Zero means 3 s.
+	ConnectTimeout time.Duration
+	// IdleTimeout is how long an unused connection is kept. Zero means 4 s:
+	// uvicorn, and so vLLM, closes one after 5 s, and a request that meets
+	// that moment fails.
+	IdleTimeout time.Duration
+	// MaxIdle is how many unused connections are kept for each endpoint. Zero
+	// means 256, which is vLLM's default for max-num-seqs; with net/http's
+	// own 2, sixteen parallel callers opened 142 connections for 160 requests.
+	MaxIdle int
+	// Proxy is as in http.Transport. Nil means none, not even the one of the
+	// environment: endpoints are inside the cluster.
+	Proxy func(*http.Request) (*url.URL, error)
+	// AllowLinkLocal permits addresses that metadata services use; see
+	// discovery.CheckAddr.
+	AllowLinkLocal bool
+}
+
+// Transport sends a request on the connection pool of the endpoint that
+// [Route] picked. Each endpoint has a transport of its own, so that closing
+// the connections of one that left does not touch those of the others. It is
+// safe for concurrent use.
+type Transport struct {
+	options TransportOptions
+	base    *http.Transport   // nil when fixed is used
+	fixed   http.RoundTripper // a Base that cannot be cloned
+	pools   sync.Map          // poolKey → *http.Transport
+}
+
+// poolKey is the identity and the address: an endpoint that returns with
+// another address gets another pool.
+type poolKey struct {
+	id   string
+	addr netip.AddrPort
+}
+
+// NewTransport returns a Transport.
+func NewTransport(o TransportOptions) *Transport {
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = 3 * time.Second
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = 4 * time.Second
+	}
+	if o.MaxIdle <= 0 {
+		o.MaxIdle = 256
+	}
+	t := &Transport{options: o}
+	switch base := o.Base.(type) {
+	case nil:
+		t.base = &http.Transport{
+			Proxy:                  o.Proxy,
+			TLSClientConfig:        o.TLS,
+			TLSHandshakeTimeout:    o.ConnectTimeout,
+			DisableCompression:     true, // a compressed stream would be delayed
+			MaxIdleConnsPerHost:    o.MaxIdle,
+			IdleConnTimeout:        o.IdleTimeout,
+			MaxResponseHeaderBytes: 1 << 20,
+		}
+	case *http.Transport:
+		t.base = base.Clone()
+		if d := t.base.IdleConnTimeout; d == 0 || d == 90*time.Second {
+			// Not set, or copied from http.DefaultTransport.
+			t.base.IdleConnTimeout = o.IdleTimeout
+		}
+		if t.base.MaxIdleConnsPerHost == 0 {
+			t.base.MaxIdleConnsPerHost, t.base.MaxIdleConns = o.MaxIdle, 0
+		}
+	default:
+		t.fixed = base
+	}
+	return t
+}
+
+// RoundTrip sends req to the endpoint in its context, or where its URL points
+// if [Route] is not above.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ep, _ := req.Context().Value(endpointKey{}).(discovery.Endpoint)
+	return t.For(ep).RoundTrip(req)
+}
+
+type endpointKey struct{}
+
+// For returns the transport of one endpoint.
+func (t *Transport) For(ep discovery.Endpoint) http.RoundTripper {
+	if t.fixed != nil {
+		return roundTripperFunc(func(req *http.Request) (*http.Response, error) { return t.sendFixed(req, ep) })
+	}
+	key := poolKey{ep.ID, ep.Addr}
+	if p, ok := t.pools.Load(key); ok {
+		return p.(*http.Transport)
+	}
+	p, _ := t.pools.LoadOrStore(key, t.newPool(ep))
+	return p.(*http.Transport)
+}
+
+// sendFixed sends req by a transport whose dialer cannot be pinned. The address
+// goes into the URL then, which TLS would take for the server's name.
+func (t *Transport) sendFixed(req *http.Request, ep discovery.Endpoint) (*http.Response, error) {
+	if !ep.Addr.IsValid() {
+		return t.fixed.RoundTrip(req)
+	}
+	if req.URL.Scheme == "https" {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, errors.New("https to an address that DNS gave needs an *http.Transport as the base transport; pass one, or none")
+	}
+	out := req.WithContext(req.Context())
+	u := *req.URL
+	u.Host = ep.Addr.String()
+	if out.Host == "" {
+		out.Host = req.URL.Host
+	}
+	out.URL = &u
+	return t.fixed.RoundTrip(out)
+}
+
+func (t *Transport) newPool(ep discovery.Endpoint) *http.Transport {
+	p := t.base.Clone()
+	dial := p.DialContext
+	if dial == nil {
+		d := &net.Dialer{Timeout: t.options.ConnectTimeout, KeepAlive: 15 * time.Second}
+		if !t.options.AllowLinkLocal {
+			d.ControlContext = refuseLinkLocal
+		}
+		dial = d.DialContext
+	}
+	p.DialContext = dial
+	if ep.Addr.IsValid() {
+		// The URL keeps the host name, for TLS and the Host header; only the
+		// dialled address is the one that was resolved. Another name is that
+		// of a proxy.
+		name, addr := hostPort(ep.URL), ep.Addr.String()
+		p.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if strings.EqualFold(address, name) {
+				address = addr
+			}
+			return dial(ctx, network, address)
+		}
+	}
+	if ep.URL != nil && ep.URL.Scheme == "https" {
+		if p.TLSClientConfig == nil {
+			p.TLSClientConfig = &tls.Config{}
+		}
+		if p.TLSClientConfig.ServerName == "" {
+			// The name in a certificate has no trailing dot.
+			p.TLSClientConfig.ServerName = strings.TrimSuffix(ep.URL.Hostname(), ".")
+		}
+	}
+	return p
+}
+
+// hostPort is the address that net/http dials for u.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// refuseLinkLocal looks at the address that is really dialled, so that a name
+// cannot be pointed at a metadata service after it was checked.
+func refuseLinkLocal(_ context.Context, _, address string, _ syscall.RawConn) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	return discovery.CheckAddr(ap.Addr())
+}
+
+// Keep closes the unused connections of every endpoint that is not in eps and
+// forgets its pool. Requests that are under way there are not disturbed.
+func (t *Transport) Keep(eps []discovery.Endpoint) {
+	keep := make(map[poolKey]bool, len(eps))
+	for _, ep := range eps {
+		keep[poolKey{ep.ID, ep.Addr}] = true
+	}
+	t.pools.Range(func(key, p any) bool {
+		if k := key.(poolKey); k.id != "" && !keep[k] {
+			t.pools.Delete(key)
+			p.(*http.Transport).CloseIdleConnections()
+		}
+		return true
+	})
+}
+
+// CloseIdleConnections closes the unused connections of all endpoints.
+func (t *Transport) CloseIdleConnections() {
+	t.pools.Range(func(_, p any) bool {
+		p.(*http.Transport).CloseIdleConnections()
+		return true
+	})
+	if c, ok := t.fixed.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}

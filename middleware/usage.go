@@ -1,0 +1,86 @@
+package middleware
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// usage is what an engine says that a request cost, in tokens; -1 where it
+// does not say.
+type usage struct{ prompt, cached, completion int }
+
+var noUsage = usage{-1, -1, -1}
+
+// wireUsage has the names of the chat and completion APIs, of the Responses
+// API, and of Anthropic's messages.
+type wireUsage struct {
+	PromptTokens        *int `json:"prompt_tokens"`
+	CompletionTokens    *int `json:"completion_tokens"`
+	InputTokens         *int `json:"input_tokens"`
+	OutputTokens        *int `json:"output_tokens"`
+	CacheRead           *int `json:"cache_read_input_tokens"`
+	PromptTokensDetails *struct {
+		CachedTokens *int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	InputTokensDetails *struct {
+		CachedTokens *int `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+}
+
+func (w *wireUsage) usage() usage {
+	u := noUsage
+	first := func(to *int, from ...*int) {
+		for _, p := range from {
+			if p != nil && *p >= 0 {
+				*to = *p
+				return
+			}
+		}
+	}
+	first(&u.prompt, w.PromptTokens, w.InputTokens)
+	first(&u.completion, w.CompletionTokens, w.OutputTokens)
+	first(&u.cached, w.CacheRead)
+	if d := w.PromptTokensDetails; d != nil {
+		first(&u.cached, d.CachedTokens)
+	}
+	if d := w.InputTokensDetails; d != nil {
+		first(&u.cached, d.CachedTokens)
+	}
+	return u
+}
+
+// usageIn finds the usage in a whole response body. A quote inside a string is
+// always escaped, so the name with its quotes can only be that of a member:
+// there is no need to parse the text around it.
+func usageIn(body []byte) usage {
+	const name = `"usage"`
+	i := bytes.LastIndex(body, []byte(name))
+	if i < 0 {
+		return noUsage
+	}
+	rest := bytes.TrimLeft(body[i+len(name):], " \t\r\n")
+	if len(rest) == 0 || rest[0] != ':' {
+		return noUsage
+	}
+	var w wireUsage
+	if json.NewDecoder(bytes.NewReader(rest[1:])).Decode(&w) != nil {
+		return noUsage
+	}
+	return w.usage()
+}
+
+// aborted reports whether a whole response has a choice with finish_reason
+// "abort". See usageIn for why this need not parse.
+func aborted(body []byte) bool {
+	const name = `"finish_reason"`
+	for {
+		i := bytes.Index(body, []byte(name))
+		if i < 0 {
+			return false
+		}
+		body = bytes.TrimLeft(body[i+len(name):], " \t\r\n:")
+		if bytes.HasPrefix(body, []byte(`"abort"`)) {
+			return true
+		}
+	}
+}
