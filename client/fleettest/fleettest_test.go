@@ -1,0 +1,126 @@
+package fleettest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	openai "github.com/sashabaranov/go-openai"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/prefixwise/prefixwise/client/fleettest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// dial returns a client of one instance that keeps no connection open.
+func dial(url string) *openai.Client {
+	cfg := openai.DefaultConfig("")
+	cfg.BaseURL = url
+	cfg.HTTPClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	return openai.NewClientWithConfig(cfg)
+}
+
+func ask(text string) openai.ChatCompletionRequest {
+	return openai.ChatCompletionRequest{
+		Model:     "sim-70b",
+		MaxTokens: 8,
+		Messages:  []openai.ChatCompletionMessage{{Role: "user", Content: text}},
+	}
+}
+
+func Example() {
+	fleet := fleettest.New(2, fleettest.Config{TimeScale: 100})
+	defer fleet.Close()
+
+	cfg := openai.DefaultConfig("")
+	cfg.BaseURL = fleet.URL(0)
+	cfg.HTTPClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	c := openai.NewClientWithConfig(cfg)
+	for range 2 {
+		resp, err := c.CreateChatCompletion(context.Background(), openai.ChatCompletionRequest{
+			Model:     "sim-70b",
+			MaxTokens: 8,
+			Messages: []openai.ChatCompletionMessage{
+				{Role: "system", Content: strings.Repeat("You are a patient assistant. ", 20)},
+				{Role: "user", Content: "Hello!"},
+			},
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		u := resp.Usage
+		fmt.Println("prompt", u.PromptTokens, "cached", u.PromptTokensDetails.CachedTokens)
+	}
+	for _, s := range fleet.Stats() {
+		fmt.Println(s.Name, "requests", s.Requests, "cached", s.CachedTokens)
+	}
+	// Output:
+	// prompt 149 cached 0
+	// prompt 149 cached 144
+	// sim-0 requests 2 cached 144
+	// sim-1 requests 0 cached 0
+}
+
+func TestKillAndRestart(t *testing.T) {
+	fleet := fleettest.New(2, fleettest.Config{TimeScale: 100})
+	defer fleet.Close()
+	c := dial(fleet.URL(0))
+	long := strings.Repeat("long text ", 100)
+	_, err := c.CreateChatCompletion(t.Context(), ask(long))
+	require.NoError(t, err)
+
+	fleet.Kill(0)
+	_, err = c.CreateChatCompletion(t.Context(), ask(long))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	s := fleet.Stats()[0]
+	require.False(t, s.Alive)
+	require.Equal(t, 1, s.Requests)
+
+	url := fleet.URL(0)
+	require.NoError(t, fleet.Restart(0))
+	require.Equal(t, url, fleet.URL(0))
+	r, err := c.CreateChatCompletion(t.Context(), ask(long))
+	require.NoError(t, err)
+	require.Zero(t, r.Usage.PromptTokensDetails.CachedTokens, "the cache must be empty")
+	require.Equal(t, 1, fleet.Stats()[0].Requests)
+	require.Equal(t, fleet.Name(0), r.SystemFingerprint)
+}
+
+func TestKillCutsStreams(t *testing.T) {
+	fleet := fleettest.New(1, fleettest.Config{})
+	defer fleet.Close()
+	req := ask("hi")
+	req.MaxTokens, req.Stream = 1000, true
+	s, err := dial(fleet.URL(0)).CreateChatCompletionStream(t.Context(), req)
+	require.NoError(t, err)
+	defer s.Close()
+	_, err = s.Recv()
+	require.NoError(t, err)
+	fleet.Kill(0)
+	for err == nil {
+		_, err = s.Recv()
+	}
+	require.False(t, errors.Is(err, io.EOF), "a cut stream must not look like a whole one")
+}
+
+func TestDrain(t *testing.T) {
+	fleet := fleettest.New(1, fleettest.Config{TimeScale: 100})
+	defer fleet.Close()
+	fleet.Drain(0)
+	r, err := dial(fleet.URL(0)).CreateChatCompletion(t.Context(), ask("hi"))
+	require.NoError(t, err)
+	require.EqualValues(t, "abort", r.Choices[0].FinishReason)
+	require.Zero(t, r.Usage.CompletionTokens)
+}
+
+func TestImpossibleConfigPanics(t *testing.T) {
+	require.Panics(t, func() { fleettest.New(1, fleettest.Config{CacheTokens: 8}) })
+}

@@ -1,0 +1,119 @@
+package vllmsim
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+)
+
+type chatRequest struct {
+	sampling
+	conversation
+	ToolChoice json.RawMessage `json:"tool_choice"`
+}
+
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
+	var req chatRequest
+	if e := decode(w, r, &req); e != nil {
+		writeError(w, e)
+		return
+	}
+	j, e := s.chatJob(r, &req)
+	if e != nil {
+		writeError(w, e)
+		return
+	}
+	s.serve(w, r, j, openAIChat{usage: req.includeUsage()}, req.continuousUsage())
+}
+
+func (s *Server) chatJob(r *http.Request, req *chatRequest) (*job, *apiError) {
+	if len(req.Messages) == 0 {
+		return nil, invalidBody("1 validation error: messages: Field required")
+	}
+	if c := string(req.ToolChoice); c != "" && c != "null" && c != `"none"` && req.Tools == nil {
+		return nil, invalidBody("When using `tool_choice`, `tools` must be set.")
+	}
+	prompt, err := req.render()
+	if err != nil {
+		return nil, badRequest("%v", err)
+	}
+	return s.newJob(s.requestID(r, "chatcmpl-"), &req.sampling, [][]uint32{prompt})
+}
+
+// openAIChat writes chat completions and their chunks.
+type openAIChat struct {
+	usage bool // the caller asked for the usage chunk
+}
+
+type chatChunk struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []chatChoice `json:"choices"`
+	Usage   *usage       `json:"usage,omitempty"`
+	Print   *string      `json:"system_fingerprint,omitempty"`
+}
+
+type chatChoice struct {
+	Index        int       `json:"index"`
+	Delta        *chatText `json:"delta,omitempty"`
+	Message      *chatText `json:"message,omitempty"`
+	Logprobs     *struct{} `json:"logprobs"`
+	FinishReason *string   `json:"finish_reason"`
+}
+
+type chatText struct {
+	Role    string `json:"role,omitempty"`
+	Content string `json:"content"`
+}
+
+func (f openAIChat) chunk(b *bytes.Buffer, j *job, u *usage, choices ...chatChoice) {
+	event(b, chatChunk{ID: j.id, Object: "chat.completion.chunk", Created: j.created, Model: j.model,
+		Choices: append([]chatChoice{}, choices...), Usage: u, Print: j.print})
+}
+
+func (f openAIChat) opened(*bytes.Buffer, *job, []progress) {}
+
+func (f openAIChat) began(b *bytes.Buffer, j *job, i int) {
+	f.chunk(b, j, nil, chatChoice{Index: i, Delta: &chatText{Role: "assistant"}})
+}
+
+func (f openAIChat) delta(b *bytes.Buffer, j *job, i int, text, finish string, u *usage) {
+	c := chatChoice{Index: i, Delta: &chatText{Content: text}}
+	if finish != "" {
+		c.FinishReason = &finish
+	}
+	f.chunk(b, j, u, c)
+}
+
+func (f openAIChat) failed(b *bytes.Buffer, e *apiError) {
+	openAIFailed(b, e)
+}
+
+func (f openAIChat) closed(b *bytes.Buffer, j *job, u usage, done bool) {
+	if f.usage {
+		f.chunk(b, j, &u)
+	}
+	if done {
+		b.WriteString("data: [DONE]\n\n")
+	}
+}
+
+func (f openAIChat) whole(j *job, texts, finishes []string, u usage) any {
+	a := chatChunk{ID: j.id, Object: "chat.completion", Created: j.created, Model: j.model, Usage: &u, Print: j.print}
+	for i := range texts {
+		a.Choices = append(a.Choices, chatChoice{Index: i,
+			Message: &chatText{Role: "assistant", Content: texts[i]}, FinishReason: &finishes[i]})
+	}
+	return a
+}
+
+func (f openAIChat) writeError(w http.ResponseWriter, e *apiError) { writeError(w, e) }
+
+// openAIFailed is vLLM's end of a stream that breaks: the error as a frame, then
+// [DONE] as if nothing had happened.
+func openAIFailed(b *bytes.Buffer, e *apiError) {
+	event(b, map[string]*apiError{"error": e})
+	b.WriteString("data: [DONE]\n\n")
+}

@@ -1,0 +1,76 @@
+package vllmsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// apiError is an error answer in vLLM's form.
+type apiError struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    int     `json:"code"`
+}
+
+func (e *apiError) Error() string { return e.Message }
+
+func badRequest(format string, args ...any) *apiError {
+	return &apiError{Message: fmt.Sprintf(format, args...), Type: "BadRequestError", Code: http.StatusBadRequest}
+}
+
+// invalidBody is what the validation layer in front of vLLM answers.
+func invalidBody(format string, args ...any) *apiError {
+	return &apiError{Message: fmt.Sprintf(format, args...), Type: "Bad Request", Code: http.StatusBadRequest}
+}
+
+func unknownModel(name string) *apiError {
+	param := "model"
+	return &apiError{Message: fmt.Sprintf("The model `%s` does not exist.", name), Type: "NotFoundError",
+		Param: &param, Code: http.StatusNotFound}
+}
+
+func tooLong(limit, prompt, output int) *apiError {
+	e := badRequest("This model's maximum context length is %d tokens. However, you requested %d tokens "+
+		"(%d in the prompt, %d for the output). Please reduce one of them.", limit, prompt+output, prompt, output)
+	param := "input_tokens"
+	e.Param = &param
+	return e
+}
+
+func busy() *apiError {
+	return &apiError{Message: "The engine is currently busy: its waiting queue is full. Please try again later.",
+		Type: "Service Unavailable", Code: http.StatusServiceUnavailable}
+}
+
+func internalError() *apiError {
+	return &apiError{Message: "Internal server error", Type: "InternalServerError", Code: http.StatusInternalServerError}
+}
+
+// statusError is the body for a status that a Fault asks for.
+func statusError(code int) *apiError {
+	switch code {
+	case http.StatusServiceUnavailable:
+		return busy()
+	case http.StatusInternalServerError:
+		return internalError()
+	case http.StatusTooManyRequests:
+		return &apiError{Message: "Too many requests.", Type: "RateLimitError", Code: code}
+	}
+	return &apiError{Message: http.StatusText(code) + " (asked for by a test)", Type: "BadRequestError", Code: code}
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // only this package's own types come here
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+func writeError(w http.ResponseWriter, e *apiError) {
+	writeJSON(w, e.Code, map[string]*apiError{"error": e})
+}
