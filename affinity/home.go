@@ -72,13 +72,18 @@ func first(g *group, slots []slot, seed uint64, may func(*slot) bool) int {
 	var top rank
 	for i := range slots {
 		s := &slots[i]
-		var k rank
-		if g.uniform {
-			k.draw = draw(seed, s.idHash) // equal weights are in the order of the draws
-		} else {
-			k = rankOf(seed, s.idHash, s.weight)
+		d := draw(seed, s.idHash)
+		if best >= 0 && d <= top.draw && s.weight <= top.weight {
+			continue // with equal weights this is all there is to compare
 		}
-		if (best < 0 || k.before(top)) && (may == nil || may(s)) {
+		k := rank{draw: d, weight: s.weight}
+		if g.logs != nil {
+			k = g.logs.rank(d, s.weight)
+			if best >= 0 && !k.before(top) {
+				continue
+			}
+		}
+		if may == nil || may(s) {
 			best, top = i, k
 		}
 	}

@@ -109,8 +109,13 @@ func (r *Router) overLimit(g *group, tried []string, c choice) (Lease, error) {
 		c.seed = r.lot()
 	}
 	c.slot = leastLoaded(g.up, tried, c.seed, true)
-	c.slot.tally.acquire(0)
-	c.reason = ReasonOverLimit
+	switch {
+	case !c.slot.tally.acquire(c.slot.limit):
+		c.slot.tally.acquire(0)
+		c.reason = ReasonOverLimit
+	case c.slot == c.home: // it got room since it was looked at
+		c.reason = ReasonHome
+	}
 	return r.lease(c), nil
 }
 

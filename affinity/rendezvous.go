@@ -32,10 +32,10 @@ func Order(key uint64, endpoints []Endpoint) []string {
 		rank
 	}
 	all := make([]ranked, len(endpoints))
-	seed := mix(key)
+	seed, t := mix(key), logTable()
 	for i := range endpoints {
 		e := &endpoints[i]
-		all[i] = ranked{e.ID, rankOf(seed, hashID(e.ID), e.weight())}
+		all[i] = ranked{e.ID, t.rank(draw(seed, hashID(e.ID)), e.weight())}
 	}
 	slices.SortFunc(all, func(a, b ranked) int {
 		if a.before(b.rank) {
@@ -73,9 +73,8 @@ type rank struct {
 	draw, cost, weight uint64
 }
 
-func rankOf(seed, idHash, weight uint64) rank {
-	d := draw(seed, idHash)
-	return rank{draw: d, cost: negLog2(d), weight: weight}
+func (t *logs) rank(draw, weight uint64) rank {
+	return rank{draw: draw, cost: t.negLog2(draw), weight: weight}
 }
 
 // before compares cost/weight exactly, by cross-multiplying into 128 bits.

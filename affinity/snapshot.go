@@ -41,11 +41,11 @@ type group struct {
 	all []slot // the available ones first
 	up  []slot // the part of all that is available; all of it when none is (fail open)
 
-	uniform bool   // all has one weight, so that draws alone give the order
-	weight  uint64 // sum over up
-	stops   []uint64
-	stride  uint64
-	cursor  *atomic.Uint64 // of round robin; carried from snapshot to snapshot
+	logs   *logs  // nil when all has one weight, so that draws alone give the order
+	weight uint64 // sum over up
+	stops  []uint64
+	stride uint64
+	cursor *atomic.Uint64 // of round robin; carried from snapshot to snapshot
 
 	drained bool // some endpoint serves the model but drains
 }
@@ -118,16 +118,17 @@ func newSnapshot(endpoints []Endpoint, tallies map[string]*tally, limit int, bef
 
 // weigh works out what the weights of a group come to.
 func (g *group) weigh() {
-	g.uniform = true
 	for i := range g.all {
-		g.uniform = g.uniform && g.all[i].weight == g.all[0].weight
+		if g.all[i].weight != g.all[0].weight {
+			g.logs = logTable()
+		}
 	}
 	var divisor uint64
 	for i := range g.up {
 		g.weight += g.up[i].weight
 		divisor = gcd(g.up[i].weight, divisor)
 	}
-	if g.uniform || len(g.up) == 0 {
+	if g.logs == nil || len(g.up) == 0 {
 		return
 	}
 	var sum uint64
