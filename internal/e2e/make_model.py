@@ -36,52 +36,55 @@ SHAPES = {
 }
 
 # System text first, then the tools (as Qwen2.5 and Qwen3 do), one block a
-# message, arguments as the engine parsed them, and the ids of calls and results
+# message (newlines by expression, since vLLM renders with trim_blocks), arguments as the engine parsed them, and the ids of calls and results
 # printed, so that any change of an id is seen. Reasoning is kept in every turn.
-CHAT_TEMPLATE = """
+CHAT_TEMPLATE = r"""
 {%- if messages and messages[0].role in ['system', 'developer'] -%}
-<|system|>{{ messages[0].content }}<|end|>
+{{ '<|system|>' + messages[0].content + '<|end|>\n' }}
 {%- set rest = messages[1:] -%}
 {%- else -%}
 {%- set rest = messages -%}
 {%- endif -%}
 {%- if tools -%}
-<|system|>You may call these functions:
-{%- for tool in tools %}
-{{ tool | tojson }}
+{{ '<|system|>You may call these functions:\n' }}
+{%- for tool in tools -%}
+{{ tool | tojson + '\n' }}
 {%- endfor -%}
-<|end|>
+{{ '<|end|>\n' }}
 {%- endif -%}
 {%- if documents -%}
-<|system|>Documents:
-{%- for document in documents %}
-{{ document | tojson }}
+{{ '<|system|>Documents:\n' }}
+{%- for document in documents -%}
+{{ document | tojson + '\n' }}
 {%- endfor -%}
-<|end|>
+{{ '<|end|>\n' }}
 {%- endif -%}
 {%- for message in rest -%}
 {%- if message.role == 'assistant' -%}
-<|assistant|>
-{%- if message.reasoning %}<think>{{ message.reasoning }}</think>{% endif -%}
-{%- if message.content %}{{ message.content }}{% endif -%}
-{%- if message.tool_calls -%}
-{%- for call in message.tool_calls -%}
-<tool_call>{"id": {{ call.id | tojson }}, "name": {{ call.function.name | tojson }}, "arguments": {{ call.function.arguments | tojson }}}</tool_call>
-{%- endfor -%}
+{{ '<|assistant|>' }}
+{%- if message.reasoning -%}
+{{ '<think>' + message.reasoning + '</think>\n' }}
 {%- endif -%}
-<|end|>
+{%- if message.content -%}
+{{ message.content }}
+{%- endif -%}
+{%- for call in message.tool_calls or [] -%}
+{{ '<tool_call>{"id": ' + call.id | tojson + ', "name": ' + call.function.name | tojson + ', "arguments": ' + call.function.arguments | tojson + '}</tool_call>\n' }}
+{%- endfor -%}
+{{ '<|end|>\n' }}
 {%- elif message.role == 'tool' -%}
-<|tool|>{{ message.tool_call_id }}
-{{ message.content }}<|end|>
+{{ '<|tool|>' + message.tool_call_id + '\n' + message.content + '<|end|>\n' }}
 {%- elif message.role in ['system', 'developer'] -%}
-<|system|>{{ message.content }}<|end|>
+{{ '<|system|>' + message.content + '<|end|>\n' }}
 {%- else -%}
-<|user|>{{ message.content }}<|end|>
+{{ '<|user|>' + message.content + '<|end|>\n' }}
 {%- endif -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}
-<|assistant|>
-{%- if enable_thinking is defined and enable_thinking %}<think>{% endif -%}
+{{ '<|assistant|>' }}
+{%- if enable_thinking is defined and enable_thinking -%}
+{{ '<think>' }}
+{%- endif -%}
 {%- endif -%}
 """
 
