@@ -73,12 +73,19 @@ func (p *blockPool) allocate() int32 {
 	return b
 }
 
-// publish makes the contents of b known under h. When another block already
-// holds the same prefix (two prompts computed it at the same time) b stays
-// private.
+// publish makes the contents of b known under h. A block in use that holds the
+// same prefix already (two prompts computed it at the same time) stays the one
+// that is known, and b private; an idle one, which was not read because a
+// prompt's last token is always computed, is given up for b. vLLM keeps both
+// copies; here as there the prefix lives as long as its younger copy.
 func (p *blockPool) publish(b int32, h uint64) {
-	if _, ok := p.index[h]; ok {
-		return
+	if old, ok := p.index[h]; ok {
+		if p.blocks[old].refs > 0 {
+			return
+		}
+		p.blocks[old].hash = 0
+		p.unlink(old)
+		p.link(old, p.sentinel(), p.blocks[p.sentinel()].next)
 	}
 	p.blocks[b].hash = h
 	p.index[h] = b
