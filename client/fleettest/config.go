@@ -62,6 +62,10 @@ type Fault struct {
 	// 200. When it is lifted, the instance goes on from where it stood.
 	Hang bool
 
+	// Unhealthy makes /health and /ping answer 503. Requests are served all the
+	// same.
+	Unhealthy bool
+
 	// Slow makes every step take so many times as long. Values below 1 have no
 	// effect.
 	Slow float64
@@ -85,6 +89,6 @@ type Fault struct {
 }
 
 func (f Fault) engine() vllmsim.Fault {
-	return vllmsim.Fault{Hang: f.Hang, Slow: f.Slow, Status: f.Status, RetryAfter: f.RetryAfter,
+	return vllmsim.Fault{Hang: f.Hang, Unhealthy: f.Unhealthy, Slow: f.Slow, Status: f.Status, RetryAfter: f.RetryAfter,
 		Stream: vllmsim.StreamFault(f.Stream), AfterTokens: f.AfterTokens, Times: f.Times}
 }

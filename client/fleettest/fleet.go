@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/prefixwise/prefixwise/internal/vllmsim"
 )
@@ -20,6 +21,10 @@ type Fleet struct {
 	mu        sync.Mutex
 	instances []*instance
 }
+
+// keepAlive is how long an instance keeps an idle connection open: the default
+// of uvicorn, the HTTP server under vLLM.
+const keepAlive = 5 * time.Second
 
 // instance is one address and, while it lives, the server behind it.
 type instance struct {
@@ -62,8 +67,12 @@ func (in *instance) start(cfg Config) error {
 		in.addr = l.Addr().String()
 	}
 	in.sim, in.served = sim, make(chan struct{})
-	// The messages would be about connections that tests cut on purpose.
-	in.http = &http.Server{Handler: sim, ErrorLog: log.New(io.Discard, "", 0)}
+	in.http = &http.Server{
+		Handler:     sim,
+		IdleTimeout: keepAlive,
+		// The messages would be about connections that tests cut on purpose.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
 	in.starts++
 	go func(s *http.Server, done chan struct{}) {
 		defer close(done)

@@ -20,6 +20,10 @@ type Fault struct {
 	// where it stood when the fault is lifted.
 	Hang bool
 
+	// Unhealthy makes /health and /ping answer 503, as those of a vLLM whose
+	// engine has died. Requests are served all the same.
+	Unhealthy bool
+
 	// Slow makes every step take so many times as long; below 1: no effect.
 	Slow float64
 
@@ -58,6 +62,12 @@ func (f *faults) drain() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.draining = true
+}
+
+func (f *faults) unhealthy() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.current.Unhealthy
 }
 
 // take returns what a new inference request meets.

@@ -85,8 +85,8 @@ func TestAgreesWithLaboratory(t *testing.T) {
 	require.InEpsilon(t, 3.561, ttft.Seconds(), .1)
 
 	cfg.DecodeStretch = 1
-	_, exact := replayRoundRobin(t, lines[:4000], 8, cfg)
+	_, exact := replayRoundRobin(t, lines[:1500], 8, cfg)
 	cfg.DecodeStretch = 64
-	_, merged := replayRoundRobin(t, lines[:4000], 8, cfg)
+	_, merged := replayRoundRobin(t, lines[:1500], 8, cfg)
 	require.InEpsilon(t, exact.Seconds(), merged.Seconds(), .02, "merging passes must not change results")
 }

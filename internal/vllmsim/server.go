@@ -34,9 +34,8 @@ func NewServer(cfg Config) (*Server, error) {
 
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
-	healthy := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
-	s.mux.HandleFunc("GET /health", healthy)
-	s.mux.HandleFunc("/ping", healthy)
+	s.mux.HandleFunc("GET /health", s.health)
+	s.mux.HandleFunc("/ping", s.health)
 	s.mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"version": s.cfg.Version})
 	})
@@ -76,6 +75,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mux.ServeHTTP(w, r)
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	if s.faults.unhealthy() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
 }
 
 // Config returns the configuration with its defaults filled in.
