@@ -41,6 +41,6 @@
 //
 // The file names are the map: request.go and keys.go say what is hashed,
 // rendezvous.go and log2.go how it is ordered, snapshot.go what a pick sees of
-// the fleet, pick.go how a pick runs, home.go, least.go and spread.go the
-// strategies, lease.go and tally.go the counting.
+// the fleet, pick.go how a pick runs, bounded.go, fixed.go, least.go and
+// spread.go the strategies, lease.go and tally.go the counting.
 package affinity

@@ -14,6 +14,8 @@ var (
 	// ErrOverLimit: every eligible endpoint is at its hard limit, and
 	// [OverLimitRefuse] was asked for.
 	ErrOverLimit = errors.New("affinity: every eligible endpoint is at its limit; try again later, raise Limit, or use OverLimitExceed")
+	// ErrRoutingID: the cache key is not one that [FixedPrefix] allows.
+	ErrRoutingID = fmt.Errorf("affinity: with the fixed-prefix strategy a cache key must be ASCII and at most %d characters; hash a longer one", maxRoutingID)
 	// ErrModelNotServed is what errors.Is finds in a [ModelError].
 	ErrModelNotServed = errors.New("affinity: model not served")
 	// ErrStickyGone is what errors.Is finds in a [StickyError].

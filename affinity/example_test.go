@@ -31,9 +31,9 @@ func Example() {
 	defer next.Release(affinity.Outcome{})
 	fmt.Println(next.Endpoint(), next.Reason())
 	// Output:
-	// bravo home
-	// alpha overflow-full from bravo
-	// bravo home
+	// alpha home
+	// bravo overflow-full from alpha
+	// alpha home
 }
 
 // A call that failed is tried elsewhere.
@@ -51,8 +51,8 @@ func ExampleRouter_Pick_failover() {
 		req.Tried = append(req.Tried, lease.Endpoint())
 	}
 	// Output:
-	// bravo home
-	// alpha failover
+	// alpha home
+	// bravo failover
 }
 
 // Order shows where a key would go, and where it would go next.
@@ -61,5 +61,5 @@ func ExampleOrder() {
 	_, key := req.Keys()
 	fmt.Println(affinity.Order(key, []affinity.Endpoint{{ID: "alpha"}, {ID: "bravo"}, {ID: "charlie", Weight: 2}}))
 	// Output:
-	// [bravo alpha charlie]
+	// [bravo charlie alpha]
 }

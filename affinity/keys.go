@@ -7,16 +7,16 @@ import (
 )
 
 // Domains keep hashes of different meaning apart: a session called "x" and a
-// cache key called "x" must not meet. The texts are part of the key version;
-// another text moves every key of every fleet, which is a breaking change.
-var (
-	domainHead     = domain("prefixwise/1 head")
-	domainRoot     = domain("prefixwise/1 root")
-	domainSession  = domain("prefixwise/1 session")
-	domainEndpoint = domain("prefixwise/1 endpoint")
+// cache key called "x" must not meet. They are eight bytes each and carry the
+// key version; another text moves every key of every fleet, which is a
+// breaking change.
+const (
+	domainHead     = "pw1:head"
+	domainRoot     = "pw1:root"
+	domainSession  = "pw1:sess"
+	domainPrefix   = "pw1:pref"
+	domainEndpoint = "pw1:node"
 )
-
-func domain(name string) uint64 { return xxhash.Sum64String(name) }
 
 // Keys returns the two keys of a request: head, which all conversations with
 // the same tools and system text share, and root, which all turns of one
@@ -24,9 +24,9 @@ func domain(name string) uint64 { return xxhash.Sum64String(name) }
 // replaces the conversation in root. A key is 0 when nothing is known that it
 // could be made of.
 //
-// A key is the xxHash64 of fixed-width words (domain, hash or session, tenant,
-// cache key, each text by its own xxHash64), so no two different requests are
-// the same bytes under it.
+// A key is the xxHash64 of 32 bytes: domain, hash or session, tenant, cache
+// key, in little-endian order, each text by its own xxHash64. The widths are
+// fixed, so no two different requests are the same bytes under it.
 func (r *Request) Keys() (head, root uint64) { return r.headKey(), r.rootKey() }
 
 func (r *Request) headKey() uint64 {
@@ -46,9 +46,9 @@ func (r *Request) rootKey() uint64 {
 	return r.mixed(domainRoot, r.Root)
 }
 
-func (r *Request) mixed(domain, hash uint64) uint64 {
+func (r *Request) mixed(domain string, hash uint64) uint64 {
 	var words [32]byte // stays on the stack: a pick does not allocate
-	binary.LittleEndian.PutUint64(words[0:], domain)
+	copy(words[:8], domain)
 	binary.LittleEndian.PutUint64(words[8:], hash)
 	binary.LittleEndian.PutUint64(words[16:], xxhash.Sum64String(r.Tenant))
 	binary.LittleEndian.PutUint64(words[24:], xxhash.Sum64String(r.CacheKey))
@@ -59,7 +59,7 @@ func (r *Request) mixed(domain, hash uint64) uint64 {
 // the endpoints for a key costs one integer mix each.
 func hashID(id string) uint64 {
 	var words [16]byte
-	binary.LittleEndian.PutUint64(words[0:], domainEndpoint)
+	copy(words[:8], domainEndpoint)
 	binary.LittleEndian.PutUint64(words[8:], xxhash.Sum64String(id))
 	return xxhash.Sum64(words[:])
 }

@@ -1,13 +1,13 @@
 package affinity
 
-// leastLoaded picks by load alone and counts the request there; nil means that
-// every candidate is at its limit. A seed of 0 breaks ties at random.
-func (r *Router) leastLoaded(g *group, tried []string, seed uint64) *slot {
-	if seed == 0 {
-		seed = r.lot()
-	}
+import "cmp"
+
+// takeLeast picks by load alone and counts the request there; nil means that
+// every candidate is at its limit. Ties go by the key's order if there is one.
+func (r *Router) takeLeast(c *choice, tried []string) *slot {
+	seed := cmp.Or(c.seed, r.lot())
 	for {
-		s := leastLoaded(g.up, tried, seed, false)
+		s := leastLoaded(c.group.up, tried, seed, false)
 		if s == nil || s.tally.acquire(s.limit) {
 			return s
 		}

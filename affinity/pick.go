@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -11,11 +12,11 @@ import (
 //
 // Endpoints in req.Tried are passed over. When every available endpoint has
 // been tried, the least loaded of them is picked again, but not the one tried
-// last unless it is the only one: what failed a moment ago is likelier to fail
-// again than what failed before it.
+// last unless it is the only one.
 //
 // The errors are [ErrNoEndpoints], a *[ModelError], [ErrOverLimit] (only with
-// [OverLimitRefuse]) and, for a sticky request, a *[StickyError].
+// [OverLimitRefuse]), for a sticky request a *[StickyError], and with
+// [FixedPrefix] [ErrRoutingID].
 func (r *Router) Pick(req *Request) (Lease, error) {
 	snap := r.snap.Load()
 	if req.Sticky != "" {
@@ -25,41 +26,88 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 	if err != nil {
 		return Lease{}, err
 	}
-	if len(req.Tried) > 0 && !untried(g.up, req.Tried) {
-		return r.again(g, req)
+	strategy := *r.strategy.Load()
+	key, err := r.key(strategy, req)
+	if err != nil {
+		return Lease{}, err
 	}
-	var c choice
-	switch *r.strategy.Load() {
-	case LeastOutstanding:
-		c = choice{slot: r.leastLoaded(g, req.Tried, 0), reason: ReasonLeastLoaded}
-	case RoundRobin:
-		c = roundRobin(g, req.Tried)
-	case Random:
-		c = r.random(g, req.Tried)
+	tried := req.Tried
+	c := choice{group: g}
+	if key != 0 {
+		c.seed = mix(key)
+		at := first(g, g.all, c.seed, nil)
+		c.home, c.homeUp = &g.all[at], at < len(g.up)
+	}
+	switch {
+	case len(tried) > 0 && !untried(g.up, tried):
+		// What failed last is likelier to fail again than what failed before.
+		tried = tried[len(tried)-1:]
+		if len(g.up) == 1 {
+			tried = nil
+		}
+		c.reason = ReasonFailover
+		c.slot = r.takeLeast(&c, tried)
+	case strategy == RoundRobin:
+		roundRobin(&c, tried)
+	case strategy == Random:
+		r.random(&c, tried)
+	case key == 0: // LeastOutstanding, or nothing to hash
+		c.reason = ReasonLeastLoaded
+		c.slot = r.takeLeast(&c, tried)
+	case strategy == FixedPrefix:
+		r.fixedPrefix(&c, tried)
 	default:
-		c = r.atHome(g, req)
+		r.boundedLoad(&c, tried)
 	}
 	if c.slot == nil {
-		return r.overLimit(g, req.Tried, c)
+		return r.overLimit(&c, tried)
 	}
-	return r.lease(c), nil
+	return r.lease(c.slot, c.home, c.reason), nil
 }
 
-// A choice is an endpoint on which one request has been counted; slot is nil
-// when every candidate was at its hard limit.
+// key returns what the strategy hashes of a request, 0 for nothing.
+func (r *Router) key(s Strategy, req *Request) (uint64, error) {
+	switch s {
+	case Affinity, BoundedLoad:
+		return req.rootKey(), nil
+	case FixedPrefix:
+		return req.prefixKey(r.prefix.Length)
+	}
+	return 0, nil
+}
+
+// A choice is one pick under way. A strategy sets slot, on which it has counted
+// the request, and reason; no slot means that every candidate was at its limit.
 type choice struct {
+	group  *group
+	seed   uint64 // of the key's order; 0 without a key
+	home   *slot  // nil without a key
+	homeUp bool   // the home is available
+
 	slot   *slot
-	home   *slot // nil without one
 	reason Reason
-	seed   uint64 // breaks ties between equal loads; 0 leaves them to chance
 }
 
-func (r *Router) lease(c choice) Lease {
-	c.slot.tally.picks[c.reason].Add(1)
-	l := Lease{router: r, tally: c.slot.tally, since: r.now(), reason: c.reason}
-	if c.home != nil {
-		l.home = c.home.tally
-		if c.home.tally != c.slot.tally {
+// barred says why the home cannot be picked whatever its load, ReasonNone if it
+// can.
+func (c *choice) barred(tried []string) Reason {
+	switch {
+	case !c.homeUp:
+		return ReasonUnavailable
+	case c.home.tried(tried):
+		return ReasonFailover
+	case c.home.full():
+		return ReasonOverflowFull
+	}
+	return ReasonNone
+}
+
+func (r *Router) lease(s, home *slot, reason Reason) Lease {
+	s.tally.picks[reason].Add(1)
+	l := Lease{router: r, tally: s.tally, since: r.now(), reason: reason}
+	if home != nil {
+		l.home = home.tally
+		if home.tally != s.tally {
 			l.home.away.Add(1)
 		}
 	}
@@ -79,44 +127,23 @@ func (r *Router) sticky(snap *snapshot, id string) (Lease, error) {
 		}
 		m.tally.acquire(0)
 	}
-	return r.lease(choice{slot: &m.slot, reason: ReasonSticky}), nil
-}
-
-// again serves a call that has tried every available endpoint.
-func (r *Router) again(g *group, req *Request) (Lease, error) {
-	c := choice{reason: ReasonFailover}
-	if key := req.rootKey(); key != 0 && *r.strategy.Load() == Affinity {
-		c.seed = mix(key)
-		c.home = &g.all[first(g, g.all, c.seed, nil)]
-	}
-	others := req.Tried[len(req.Tried)-1:]
-	if len(g.up) == 1 {
-		others = nil
-	}
-	c.slot = r.leastLoaded(g, others, c.seed)
-	if c.slot == nil {
-		return r.overLimit(g, others, c)
-	}
-	return r.lease(c), nil
+	return r.lease(&m.slot, nil, ReasonSticky), nil
 }
 
 // overLimit is where a pick ends when all its candidates are at their limits.
-func (r *Router) overLimit(g *group, tried []string, c choice) (Lease, error) {
+func (r *Router) overLimit(c *choice, tried []string) (Lease, error) {
 	if r.refuse {
 		return Lease{}, ErrOverLimit
 	}
-	if c.seed == 0 {
-		c.seed = r.lot()
-	}
-	c.slot = leastLoaded(g.up, tried, c.seed, true)
+	s := leastLoaded(c.group.up, tried, cmp.Or(c.seed, r.lot()), true)
 	switch {
-	case !c.slot.tally.acquire(c.slot.limit):
-		c.slot.tally.acquire(0)
+	case !s.tally.acquire(s.limit):
+		s.tally.acquire(0)
 		c.reason = ReasonOverLimit
-	case c.slot == c.home: // it got room since it was looked at
+	case s == c.home: // it got room since it was looked at
 		c.reason = ReasonHome
 	}
-	return r.lease(c), nil
+	return r.lease(s, c.home, c.reason), nil
 }
 
 // untried tells whether any of the slots has not been tried.

@@ -199,7 +199,7 @@ func TestTriedAreExcluded(t *testing.T) {
 		for i := range es {
 			lease := pick(t, r, req)
 			require.NotContains(t, req.Tried, lease.Endpoint(), strategy)
-			if strategy == Affinity {
+			if strategy == Affinity || strategy == BoundedLoad {
 				require.Equal(t, order[i], lease.Endpoint(), "failover follows the key's own order")
 				require.Equal(t, order[0], lease.Home())
 				if i > 0 {

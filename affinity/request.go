@@ -17,13 +17,18 @@ type Request struct {
 	// first user message, which all turns of one conversation share. 0 means
 	// unknown.
 	Head, Root uint64
-	// Boundaries are the deeper prefixes, in prompt order. May be nil.
+	// Prefix is the hash of the request's first bytes or characters, as many
+	// as [FixedPrefixOptions] say; only [FixedPrefix] uses it. 0 means unknown.
+	Prefix uint64
+	// Boundaries are the prompt's prefixes in prompt order, each longer than
+	// the one before. May be nil.
 	Boundaries []Boundary
 	// Session, when not empty, is the conversation's identity and replaces
 	// Root as the key.
 	Session string
 	// Tenant and CacheKey separate: the same prompt under another tenant or
 	// cache key is another key. They do not pin anything to one endpoint.
+	// FixedPrefix refuses a cache key that is not ASCII or longer than 64.
 	Tenant, CacheKey string
 	// Sticky is the ID of the endpoint that must serve the request because
 	// state lives there; "" means none.

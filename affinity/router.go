@@ -40,6 +40,8 @@ type Options struct {
 	// bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2016), 1.25 the factor
 	// that KubeAI and others run with.
 	LoadFactor float64
+	// FixedPrefix configures the strategy of that name.
+	FixedPrefix FixedPrefixOptions
 	// Limit is the hard limit of requests in flight for endpoints without one
 	// of their own; 0 means none. Every strategy keeps to it.
 	Limit int
@@ -72,6 +74,7 @@ const loadFraction = 16
 type Router struct {
 	floor     int64
 	factor    uint64 // with loadFraction bits after the point
+	prefix    FixedPrefixOptions
 	limit     int
 	refuse    bool
 	now       func() time.Time
@@ -103,9 +106,12 @@ func New(o Options) (*Router, error) {
 	case o.OverLimit > OverLimitRefuse:
 		return nil, fmt.Errorf("affinity: OverLimit is %d; use OverLimitExceed or OverLimitRefuse", o.OverLimit)
 	}
+	if err := o.FixedPrefix.validate(); err != nil {
+		return nil, err
+	}
 	r := &Router{
 		floor: defaultFloor, factor: uint64(defaultLoadFactor * (1 << loadFraction)),
-		limit: o.Limit, refuse: o.OverLimit == OverLimitRefuse,
+		prefix: o.FixedPrefix, limit: o.Limit, refuse: o.OverLimit == OverLimitRefuse,
 		now: o.Now, onRelease: o.OnRelease,
 		tallies: map[string]*tally{},
 	}

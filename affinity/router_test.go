@@ -51,9 +51,13 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 		o    Options
 		says string
 	}{
-		{Options{Strategy: "sticky"}, `unknown strategy "sticky"; use one of affinity, least-outstanding, round-robin, random`},
+		{Options{Strategy: "sticky"}, `unknown strategy "sticky"; use one of affinity, bounded-load, fixed-prefix, least-outstanding, round-robin, random`},
 		{Options{Floor: -1}, "use 0 for the default of 8, or 1 for no floor"},
 		{Options{LoadFactor: 0.5}, "use 0 for the default of 1.25, or a number from 1 to 1024"},
+		{Options{FixedPrefix: FixedPrefixOptions{Length: 1023}}, "use 0 for the default of 4096, or a number from 1024 to 65536"},
+		{Options{FixedPrefix: FixedPrefixOptions{Length: 65537}}, "a number from 1024 to 65536"},
+		{Options{FixedPrefix: FixedPrefixOptions{Concurrency: 1025}}, "use 0 for the default of 24, or a number from 1 to 1024"},
+		{Options{FixedPrefix: FixedPrefixOptions{Concurrency: -1}}, "a number from 1 to 1024"},
 		{Options{Limit: -3}, "use 0 for no limit, or at least 1"},
 		{Options{OverLimit: 9}, "use OverLimitExceed or OverLimitRefuse"},
 	} {

@@ -8,7 +8,9 @@ import "math/bits"
 // With unequal weights the turns of a full round are dealt out in steps of the
 // golden ratio, so that an endpoint of weight 3 gets its three turns apart and
 // not in a row.
-func roundRobin(g *group, tried []string) choice {
+func roundRobin(c *choice, tried []string) {
+	c.reason = ReasonRoundRobin
+	g := c.group
 	turn := g.cursor.Add(1)
 	at := int(turn % uint64(len(g.up)))
 	if g.stops != nil {
@@ -16,36 +18,39 @@ func roundRobin(g *group, tried []string) choice {
 		at = g.at(turn % round * g.stride % round)
 	}
 	for range g.up {
-		s := &g.up[at]
-		if !s.tried(tried) && s.tally.acquire(s.limit) {
-			return choice{slot: s, reason: ReasonRoundRobin}
+		if s := &g.up[at]; !s.tried(tried) && s.tally.acquire(s.limit) {
+			c.slot = s
+			return
 		}
 		if at++; at == len(g.up) {
 			at = 0
 		}
 	}
-	return choice{reason: ReasonRoundRobin}
 }
 
 // random picks by lot. When the lot falls on an endpoint that cannot be used,
 // it is drawn again among those that can, so that no neighbour gets the share
 // of a full one.
-func (r *Router) random(g *group, tried []string) choice {
-	c := choice{reason: ReasonRandom}
-	at, _ := bits.Mul64(r.lot(), uint64(len(g.up)))
+func (r *Router) random(c *choice, tried []string) {
+	c.reason = ReasonRandom
+	g := c.group
+	places := uint64(len(g.up))
 	if g.stops != nil {
-		at, _ = bits.Mul64(r.lot(), g.stops[len(g.stops)-1])
+		places = g.stops[len(g.stops)-1]
+	}
+	at, _ := bits.Mul64(r.lot(), places)
+	if g.stops != nil {
 		at = uint64(g.at(at))
 	}
 	if s := &g.up[at]; !s.tried(tried) && s.tally.acquire(s.limit) {
 		c.slot = s
-		return c
+		return
 	}
 	for {
 		s := lottery(g.up, tried, r.lot())
 		if s == nil || s.tally.acquire(s.limit) {
 			c.slot = s
-			return c
+			return
 		}
 	}
 }

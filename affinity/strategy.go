@@ -13,8 +13,18 @@ type Strategy string
 // The strategies.
 const (
 	// Affinity sends every conversation to its home and, when that is full,
-	// along the conversation's own order. The default.
+	// along the conversation's own order. The default. Its rule for "full" is
+	// that of BoundedLoad.
 	Affinity Strategy = "affinity"
+	// BoundedLoad is consistent hashing with bounded loads (CHWBL): a
+	// conversation's home until that has LoadFactor times its share of the
+	// load in flight, then the next of the conversation's own order. KubeAI
+	// made it known for this use; unlike there, the order is the key's own and
+	// not a ring's, a floor keeps small numbers from overflowing, and what
+	// fits nowhere goes to the least loaded endpoint.
+	BoundedLoad Strategy = "bounded-load"
+	// FixedPrefix is Amazon SageMaker's rule; see [FixedPrefixOptions].
+	FixedPrefix Strategy = "fixed-prefix"
 	// LeastOutstanding sends a request to the endpoint with the fewest in
 	// flight from this client, relative to its weight; ties are broken at
 	// random.
@@ -26,7 +36,7 @@ const (
 	Random Strategy = "random"
 )
 
-var strategies = []Strategy{Affinity, LeastOutstanding, RoundRobin, Random}
+var strategies = []Strategy{Affinity, BoundedLoad, FixedPrefix, LeastOutstanding, RoundRobin, Random}
 
 // ParseStrategy returns the strategy of that name. The error lists the valid
 // names.

@@ -2,7 +2,7 @@ package affinity
 
 import "math/bits"
 
-// atHome picks the key's home or, when that cannot take the request, the first
+// boundedLoad picks the key's home or, when that cannot take the request, the first
 // of the key's order that can: available, not tried, below its hard limit, and
 // with no more than its bounded share of the load. When only the bound is in
 // the way everywhere, the least loaded endpoint gets it.
@@ -11,58 +11,35 @@ import "math/bits"
 // spread over all others, and each key overflows to the same place in every
 // client. A walk to the next endpoint of a ring would pile all of it onto one
 // neighbour (envoyproxy/envoy#12529).
-func (r *Router) atHome(g *group, req *Request) choice {
-	key := req.rootKey()
-	if key == 0 {
-		return choice{slot: r.leastLoaded(g, req.Tried, 0), reason: ReasonLeastLoaded}
+func (r *Router) boundedLoad(c *choice, tried []string) {
+	g, home := c.group, c.home
+	if c.reason = c.barred(tried); c.reason == ReasonNone {
+		// Below the floor there is no need to add up the fleet's load.
+		if home.tally.load() >= r.floor && !r.bound(g).open(home) {
+			c.reason = ReasonOverflowLoad
+		} else if home.tally.acquire(home.limit) {
+			c.slot, c.reason = home, ReasonHome
+			return
+		} else {
+			c.reason = ReasonOverflowFull // others filled it up meanwhile
+		}
 	}
-	seed := mix(key)
-	at := first(g, g.all, seed, nil)
-	home := &g.all[at]
-	c := choice{home: home, seed: seed}
-
-	// Below the floor there is no need to add up the fleet's load.
-	var b bound
-	open := home.tally.load() < r.floor
-	if !open {
-		b = r.bound(g)
-		open = b.open(home)
-	}
-	switch {
-	case at >= len(g.up):
-		c.reason = ReasonUnavailable
-	case home.tried(req.Tried):
-		c.reason = ReasonFailover
-	case home.full():
-		c.reason = ReasonOverflowFull
-	case !open:
-		c.reason = ReasonOverflowLoad
-	case home.tally.acquire(home.limit):
-		c.slot, c.reason = home, ReasonHome
-		return c
-	default: // others filled it up meanwhile
-		c.reason = ReasonOverflowFull
-	}
-
-	if b.whole == 0 {
-		b = r.bound(g)
-	}
+	b := r.bound(g)
 	for {
-		i := first(g, g.up, seed, func(s *slot) bool {
-			return s != home && b.open(s) && !s.full() && !s.tried(req.Tried)
+		i := first(g, g.up, c.seed, func(s *slot) bool {
+			return s != home && b.open(s) && !s.full() && !s.tried(tried)
 		})
 		if i < 0 {
 			break
 		}
 		if s := &g.up[i]; s.tally.acquire(s.limit) {
 			c.slot = s
-			return c
+			return
 		}
 	}
-	if c.slot = r.leastLoaded(g, req.Tried, seed); c.slot == home {
+	if c.slot = r.takeLeast(c, tried); c.slot == home {
 		c.reason = ReasonHome // no more loaded than the others after all
 	}
-	return c
 }
 
 // first returns the index of the slot that comes first for seed among those
@@ -109,7 +86,7 @@ func (r *Router) bound(g *group) bound {
 
 // open tells whether one more request keeps the slot within its bound. For a
 // whole number n, n < ceil(x) is n < x, so the division is multiplied out.
-func (b *bound) open(s *slot) bool {
+func (b bound) open(s *slot) bool {
 	n := s.tally.load()
 	if n < b.floor {
 		return true
