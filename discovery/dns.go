@@ -25,9 +25,9 @@ type dnsResolver struct {
 // End a full name with a dot to keep the search list of resolv.conf out of it:
 // with Kubernetes' ndots:5 each lookup is otherwise up to six.
 func DNS(rawURL string, opts ...Option) (Resolver, error) {
-	raw := strings.TrimSpace(rawURL)
-	if len(raw) >= 4 && strings.EqualFold(raw[:4], "dns+") {
-		raw = raw[4:]
+	kind, raw := cutKind(strings.TrimSpace(rawURL))
+	if kind == "srv" {
+		raw = rawURL // refused there
 	}
 	u, err := normalizeURL(raw)
 	if err != nil {

@@ -105,6 +105,9 @@ func newLookup(opts []Option) lookup {
 // addresses returns the addresses of host by the family policy: unmapped, sorted,
 // each once, never empty without an error.
 func (l lookup) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil // nothing to look up, in no family
+	}
 	var last error
 	for _, network := range l.family.networks() {
 		addrs, err := l.ask(ctx, network, host)

@@ -156,6 +156,8 @@ func (o Options) settings() (settings, error) {
 		s.HealthPath = defaultHealthPath
 	case !strings.HasPrefix(s.HealthPath, "/"):
 		return s, fmt.Errorf("discovery: HealthPath is %q: write %q", s.HealthPath, "/"+s.HealthPath)
+	case strings.ContainsAny(s.HealthPath, "?#"):
+		return s, fmt.Errorf("discovery: HealthPath is %q: write a path without a query or fragment", s.HealthPath)
 	}
 	s.Header = s.Header.Clone()
 	if s.Transport == nil {

@@ -72,10 +72,7 @@ func Parse(spec string, opts ...Option) (Resolver, error) {
 		if entry == "" {
 			continue
 		}
-		kind, rest := entry, ""
-		if i := strings.IndexByte(entry, '+'); i >= 0 && i < strings.Index(entry, "://") {
-			kind, rest = strings.ToLower(entry[:i]), entry[i+1:]
-		}
+		kind, rest := cutKind(entry)
 		var (
 			r   Resolver
 			key string
@@ -98,7 +95,7 @@ func Parse(spec string, opts ...Option) (Resolver, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, withKind(kind, err)
 		}
 		if first, ok := seen[key]; ok {
 			return nil, fmt.Errorf("discovery: %q and %q are the same name: leave one out", first, redact(entry))
@@ -120,4 +117,23 @@ func Parse(spec string, opts ...Option) (Resolver, error) {
 		return parts[0], nil
 	}
 	return Join(parts...), nil
+}
+
+// cutKind splits "dns+" and "srv+" off an entry.
+func cutKind(entry string) (kind, rest string) {
+	for _, kind := range []string{"dns", "srv"} {
+		if n := len(kind) + 1; len(entry) >= n && strings.EqualFold(entry[:n], kind+"+") {
+			return kind, entry[n:]
+		}
+	}
+	return "", entry
+}
+
+// withKind makes a message about the URL one about the entry.
+func withKind(kind string, err error) error {
+	var bad *URLError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	return &URLError{Given: kind + "+" + bad.Given, Problem: bad.Problem, Write: kind + "+" + bad.Write}
 }

@@ -180,8 +180,8 @@ func (w *Watcher) get(ctx context.Context, p *place, path string, header http.He
 	if err != nil {
 		return 0, nil, err
 	}
-	for name, values := range header {
-		req.Header[name] = values
+	if header != nil {
+		req.Header = header.Clone()
 	}
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "prefixwise-discovery")

@@ -3,6 +3,7 @@ package discovery
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -38,21 +39,38 @@ type srvResolver struct {
 // Only the targets with the lowest priority number that can be found are used, as
 // RFC 2782 says. Weights are taken over when they differ.
 func SRV(scheme, name string, opts ...Option) (Resolver, error) {
-	return newSRV(scheme+"://"+strings.TrimSpace(name), opts)
+	name = strings.TrimSpace(name)
+	if i := strings.Index(name, "://"); i >= 0 {
+		return nil, &URLError{Given: redact(name), Problem: "is a URL, not an SRV name", Write: bare(name)}
+	}
+	r, err := newSRV(scheme+"://"+name, opts)
+	var bad *URLError
+	if errors.As(err, &bad) && (scheme == "http" || scheme == "https") {
+		return nil, &URLError{Given: redact(name), Problem: bad.Problem, Write: bare(bad.Write)}
+	}
+	return r, err
 }
 
+// bare is the host of a URL, for a message.
+func bare(raw string) string {
+	if e, err := ParseURL(suggest(raw[strings.Index(raw, "://")+len("://"):])); err == nil && e.URL.String() != exampleURL {
+		return e.URL.Hostname()
+	}
+	return "_http._tcp.vllm.default.svc.cluster.local"
+}
+
+// newSRV takes the name as the host of a URL, whose path is a prefix for each target.
 func newSRV(raw string, opts []Option) (Resolver, error) {
 	u, err := normalizeURL(raw)
 	if err != nil {
 		return nil, err
 	}
 	name := u.Hostname()
-	plain := "srv+" + u.Scheme + "://" + name
 	if hasPort(raw) {
-		return nil, &URLError{Given: redact(raw), Problem: "has a port, which SRV records give", Write: plain}
+		return nil, &URLError{Given: redact(raw), Problem: "has a port, which SRV records give", Write: u.Scheme + "://" + name + u.Path}
 	}
 	if _, err := netip.ParseAddr(name); err == nil {
-		return nil, &URLError{Given: redact(raw), Problem: "is an address, which has no SRV records", Write: u.Scheme + "://" + u.Host}
+		return nil, &URLError{Given: redact(raw), Problem: "is an address, which has no SRV records", Write: u.Scheme + "://_http._tcp.vllm.default.svc.cluster.local"}
 	}
 	return &srvResolver{lookup: newLookup(opts), url: u, name: name, last: make(map[string]netip.Addr)}, nil
 }

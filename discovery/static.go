@@ -35,22 +35,20 @@ func Static(urls ...string) (Resolver, error) {
 		}
 		endpoints = append(endpoints, e)
 	}
+	// A named endpoint is a duplicate by its name and by its URL: one instance under
+	// two names would get twice its share.
 	spelling := make(map[string]string, 2*len(urls))
 	for i, e := range endpoints {
 		given := redact(strings.TrimSpace(urls[i]))
-		// A named endpoint is a duplicate by its name and by its URL: the same
-		// instance twice would get twice its share under two names.
-		for _, key := range []string{e.ID, identityOf(e.URL)} {
-			if first, ok := spelling[key]; ok && first != given {
+		keys := []string{e.ID, identityOf(e.URL)}
+		for _, key := range keys {
+			if first, ok := spelling[key]; ok {
 				return nil, fmt.Errorf("discovery: endpoints %q and %q are the same (%s): leave one out", first, given, key)
-			} else if ok {
-				return nil, fmt.Errorf("discovery: endpoint %q is given twice: leave one out", given)
-			}
-			if key == identityOf(e.URL) {
-				break
 			}
 		}
-		spelling[e.ID], spelling[identityOf(e.URL)] = given, given
+		for _, key := range keys {
+			spelling[key] = given
+		}
 	}
 	return fixed{endpoints}, nil
 }
@@ -81,7 +79,7 @@ func List(endpoints ...Endpoint) (Resolver, error) {
 // parseNamed reads name=URL or URL.
 func parseNamed(raw string) (Endpoint, error) {
 	name, rest, ok := strings.Cut(raw, "=")
-	if !ok || strings.Contains(name, "://") {
+	if !ok || strings.ContainsAny(name, ":/?#@") {
 		return ParseURL(raw)
 	}
 	name = strings.TrimSpace(name)
@@ -93,12 +91,9 @@ func parseNamed(raw string) (Endpoint, error) {
 		return Endpoint{}, &URLError{
 			Given:   redact(strings.TrimSpace(raw)),
 			Problem: "has a name with other than letters, digits, '-', '_' and '.'",
-			Write:   "vllm-0=" + rawURL(e),
+			Write:   "vllm-0=" + e.URL.String(),
 		}
 	}
 	e.ID = name
 	return e, nil
 }
-
-// rawURL is the plainest spelling of an endpoint.
-func rawURL(e Endpoint) string { return e.URL.String() }

@@ -53,6 +53,9 @@ func normalizeURL(raw string) (*url.URL, error) {
 	if len(s) > maxURL {
 		return fail("is longer than 2,048 bytes", "")
 	}
+	if first, _, ok := strings.Cut(s, ","); ok {
+		return fail("has a comma, and lists are for Parse", first)
+	}
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
 		return fail("has no scheme", "http://"+trimBrokenScheme(s))
