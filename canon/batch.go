@@ -1,0 +1,108 @@
+package canon
+
+// A parallel batch is what one assistant turn called and what came back. The
+// results arrive in the order in which the tools finished, so a program that
+// appends them as they come sends one history in many orders
+// (vercel/ai#16567, strands-agents/harness-sdk#2112). A batch is complete at
+// the moment it holds as many results as there were calls; then, if the ids
+// are all present, unique and the same on both sides, the results are put in
+// call order. Nothing after the batch is looked at, so that canonical bytes
+// stay a prefix of what the next turn sends.
+
+// orderResults orders tool messages among w.order[base:], the messages of a
+// chat, and blocks of tool results in the messages of Anthropic's shape.
+func (w *writer) orderResults(base int) {
+	list := w.order[base:]
+	for at := range list {
+		calls := w.get(list[at], "tool_calls")
+		if calls == 0 || w.kind(calls) != kindArray {
+			continue
+		}
+		n := w.length(calls, len(list))
+		if n < 2 || at+n >= len(list) {
+			continue
+		}
+		ids := make([]uint32, 0, 2*n)
+		for k, end := calls+1, w.nodes[calls].aux; k < end; k = w.next(k) {
+			ids = append(ids, w.get(k, "id"))
+		}
+		if len(ids) != n {
+			continue
+		}
+		results := list[at+1 : at+1+n]
+		for _, m := range results {
+			if role := w.get(m, "role"); role == 0 || !w.is(role, "tool") {
+				break
+			}
+			ids = append(ids, w.get(m, "tool_call_id"))
+		}
+		w.permute(results, ids)
+	}
+}
+
+// orderOutputs orders the outputs among w.order[base:], the items of a
+// Responses request: a run of function calls followed by their outputs.
+func (w *writer) orderOutputs(base int) {
+	list := w.order[base:]
+	for at := 0; at < len(list); at++ {
+		n := 0
+		for at+n < len(list) && w.typeIs(list[at+n], "function_call") {
+			n++
+		}
+		if n == 0 {
+			continue
+		}
+		if n > 1 && at+2*n <= len(list) {
+			ids := make([]uint32, 0, 2*n)
+			for _, call := range list[at : at+n] {
+				ids = append(ids, w.get(call, "call_id"))
+			}
+			results := list[at+n : at+2*n]
+			for _, m := range results {
+				if !w.typeIs(m, "function_call_output") {
+					break
+				}
+				ids = append(ids, w.get(m, "call_id"))
+			}
+			w.permute(results, ids)
+		}
+		at += n - 1
+	}
+}
+
+func (w *writer) typeIs(i uint32, name string) bool {
+	t := w.get(i, "type")
+	return t != 0 && w.is(t, name)
+}
+
+// permute puts results into call order. ids holds the nodes of the ids of the
+// calls, then those of the results. Without a full match nothing moves.
+func (w *writer) permute(results []uint32, ids []uint32) {
+	n := len(results)
+	if len(ids) != 2*n {
+		return
+	}
+	place := make(map[string]int, n) // call id → its place
+	for k, id := range ids[:n] {
+		if id == 0 || w.kind(id) != kindString || w.nodes[id].aux == 0 {
+			return
+		}
+		s := string(w.decoded(id))
+		if _, twice := place[s]; twice {
+			return
+		}
+		place[s] = k
+	}
+	sorted := make([]uint32, n)
+	for k, id := range ids[n:] {
+		if id == 0 || w.kind(id) != kindString {
+			return
+		}
+		at, ok := place[string(w.decoded(id))]
+		if !ok || sorted[at] != 0 {
+			return
+		}
+		sorted[at] = results[k]
+	}
+	copy(results, sorted)
+}

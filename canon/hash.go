@@ -1,0 +1,132 @@
+package canon
+
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// keyVersion opens every hash. A change of what is hashed, or how, changes it:
+// clients of two versions then disagree about every home, which costs hits but
+// nothing else.
+const keyVersion = "prefixwise/1"
+
+// Tags tell the parts of the hashed stream apart. They are control characters,
+// which canonical JSON never contains: a text can therefore end with a tag, and
+// need not begin with a length that its own prefix could not know.
+const (
+	tagField   = 0x01 // a named value: name, value
+	tagTools   = 0x02 // the hash of the canonical tools
+	tagMessage = 0x03 // the start of a message
+	tagRole    = 0x04
+	tagText    = 0x05 // a text, ended by tagEnd and its length
+	tagTokens  = 0x06 // a list of token ids, likewise
+	tagEnd     = 0x07
+	tagMedia   = 0x08 // an image or another input that is not text
+	tagPart    = 0x0b
+	tagCall    = 0x0c
+	tagClose   = 0x0e // the end of a message
+	tagRaw     = 0x0f
+	tagTail    = 0x10
+	tagFixed   = 0x11
+)
+
+// firstDepth is the first depth inside a message's text at which a boundary is
+// set; the following ones double. Below 1 KiB, some 250 tokens, a boundary
+// would say little: an engine caches blocks of 16 tokens and more, and a
+// message that short has a boundary at its end anyway. Doubling bounds their
+// number by the logarithm of the text.
+const firstDepth = 1 << 10
+
+// rootDepth caps the text of the first user message in the root: 64 KiB, the
+// longest prefix that SageMaker's prefix-aware routing accepts.
+const rootDepth = 64 << 10
+
+// hasher hashes a prompt as one stream with xxhash64 and notes its state at
+// the boundaries, so that two prompts have equal boundaries exactly as far as
+// their streams are equal.
+type hasher struct {
+	digest  xxhash.Digest
+	head    [17]byte
+	offset  int // bytes of prompt text hashed so far
+	bounds  []Boundary
+	message int    // index of the message being hashed, -1 before the first
+	depth   int    // bytes of text of this message so far
+	cut     int    // depth of the next boundary inside it
+	capped  uint64 // state at rootDepth of this message, if it is that long
+}
+
+func (h *hasher) reset() {
+	h.digest.Reset()
+	h.bounds = h.bounds[:0]
+	h.offset = 0
+	h.message = -1
+}
+
+// mark sets a boundary here.
+func (h *hasher) mark(k BoundaryKind) {
+	h.bounds = append(h.bounds, Boundary{Hash: h.digest.Sum64(), Offset: h.offset, Kind: k, Message: h.message})
+}
+
+func (h *hasher) sum() uint64 { return h.digest.Sum64() }
+
+// tag writes a tag and a number, the length of what follows or a value.
+func (h *hasher) tag(t byte, n uint64) {
+	h.head[0] = t
+	binary.LittleEndian.PutUint64(h.head[1:], n)
+	h.digest.Write(h.head[:9])
+}
+
+// bytes writes a tag and a value, with its length.
+func (h *hasher) bytes(t byte, b []byte) {
+	h.tag(t, uint64(len(b)))
+	h.digest.Write(b)
+}
+
+// field writes a named value.
+func (h *hasher) field(name string, value []byte) {
+	h.head[0] = tagField
+	binary.LittleEndian.PutUint64(h.head[1:], uint64(len(name)))
+	binary.LittleEndian.PutUint64(h.head[9:], uint64(len(value)))
+	h.digest.Write(h.head[:17])
+	h.digest.WriteString(name)
+	h.digest.Write(value)
+}
+
+// startMessage opens message number i.
+func (h *hasher) startMessage(i int) {
+	h.message = i
+	h.depth, h.cut, h.capped = 0, firstDepth, 0
+	h.tag(tagMessage, 0)
+}
+
+// text writes a text in canonical spelling, without its quotes; size is the
+// length of the text that it spells. A boundary is set wherever the text of the
+// message reaches a depth that is due.
+func (h *hasher) text(t byte, s []byte, size int) {
+	h.head[0] = t
+	h.digest.Write(h.head[:1])
+	plain := len(s) == size
+	rest, left := s, size
+	for h.depth+left >= h.cut {
+		n := h.cut - h.depth // of text; at most left
+		at := n
+		if !plain {
+			at = skipText(rest, n)
+		}
+		h.digest.Write(rest[:at])
+		rest = rest[at:]
+		left -= n
+		h.depth += n
+		h.offset += n
+		h.mark(Text)
+		if h.cut == rootDepth {
+			h.capped = h.sum()
+		}
+		h.cut *= 2
+	}
+	h.digest.Write(rest)
+	h.depth += left
+	h.offset += left
+	h.tag(tagEnd, uint64(len(s)))
+}

@@ -1,0 +1,98 @@
+package canon
+
+// content writes message content that is a list. A single text part and the
+// string it holds are the same tokens in vLLM, whatever the template (its
+// _parse_chat_message_content turns the string into such a part), so it is
+// written as the string; two parts are never joined, since templates disagree
+// on what stands between them.
+func (w *writer) content(i uint32) {
+	if w.stable {
+		if text := w.onlyText(i); text != 0 {
+			w.text(text)
+			list, part := &w.nodes[i], &w.nodes[i+1]
+			*part = w.nodes[text]
+			list.start, list.end = part.start-1, part.end+1
+			list.flags |= flagCollapsed
+			return
+		}
+	}
+	w.list(i, rulePart)
+}
+
+// onlyText returns the text of the list at i when it is one text part and
+// nothing else, cache markers aside, or 0.
+func (w *writer) onlyText(i uint32) uint32 {
+	part := i + 1
+	if part >= w.nodes[i].aux || w.next(part) != w.nodes[i].aux || w.kind(part) != kindObject {
+		return 0
+	}
+	typed, text := false, uint32(0)
+	for k, end := part+1, w.nodes[part].aux; k < end; k = w.next(k + 1) {
+		switch name := w.decoded(k); {
+		case string(name) == "type":
+			typed = w.is(k+1, "text")
+		case string(name) == "text" && w.kind(k+1) == kindString:
+			text = k + 1
+		case string(name) == "uuid" && w.kind(k+1) == kindNull, isMark(name):
+		default:
+			return 0
+		}
+	}
+	if !typed {
+		return 0
+	}
+	return text
+}
+
+// renameReasoning gives the reasoning_content of an assistant message, whose
+// members are those from base on, the name reasoning, unless the message has a
+// reasoning already. vLLM versions differ in which of the two they read.
+func (w *writer) renameReasoning(base int) {
+	if !w.rename {
+		return
+	}
+	var from *member
+	assistant := false
+	for k := base; k < len(w.members); k++ {
+		m := &w.members[k]
+		switch string(m.name) {
+		case "role":
+			assistant = w.is(m.val, "assistant")
+		case "reasoning":
+			if !w.stable || w.kind(m.val) != kindNull {
+				return
+			}
+		case "reasoning_content":
+			from = m
+		}
+	}
+	if assistant && from != nil && w.kind(from.val) != kindNull {
+		from.name, from.rename = []byte("reasoning"), "reasoning"
+	}
+}
+
+// messages writes a list of messages, in the order that completed batches of
+// tool results get.
+func (w *writer) messages(i uint32) {
+	base := len(w.order)
+	for k, end := i+1, w.nodes[i].aux; k < end; k = w.next(k) {
+		w.order = append(w.order, k)
+	}
+	if w.stable {
+		w.orderResults(base)
+	}
+	w.listInOrder(i, base, ruleMessage)
+	// The order stays on the stack: the hash walks the messages by it.
+}
+
+// items writes the input of a Responses request.
+func (w *writer) items(i uint32) {
+	base := len(w.order)
+	for k, end := i+1, w.nodes[i].aux; k < end; k = w.next(k) {
+		w.order = append(w.order, k)
+	}
+	if w.stable {
+		w.orderOutputs(base)
+	}
+	w.listInOrder(i, base, ruleItem)
+}

@@ -1,0 +1,158 @@
+package canon
+
+import (
+	"strconv"
+	"strings"
+)
+
+// kind is the type of a JSON value.
+type kind uint8
+
+const (
+	kindNull kind = iota
+	kindFalse
+	kindTrue
+	kindNumber
+	kindString
+	kindCached // a tools array recognised by its raw bytes; its inside was not parsed
+	kindArray
+	kindObject
+)
+
+// Bits of node.flags.
+const (
+	flagEscaped   uint8 = 1 << iota // string: holds at least one escape
+	flagRespell                     // string: an escape is not canonical; container: so is something inside, or there is whitespace
+	flagDropped                     // the writer left this value out
+	flagCollapsed                   // list: written as the string that its first element now is; what lies inside is void
+)
+
+// node is one value of a document, 16 bytes. A document is the list of its
+// nodes in the order of its text: a container, then its children; a member is
+// a string node, its name, followed by its value.
+//
+// Spans point into the source until the writer has written the value, and into
+// the canonical bytes from then on.
+type node struct {
+	start, end uint32 // strings: without the quotes
+	aux        uint32 // string: length of its decoded text; container: index of the node after its last descendant
+	kind       kind
+	flags      uint8
+}
+
+// doc is a parsed document.
+type doc struct {
+	src   []byte
+	nodes []node
+	arena []byte // decoded forms of names and ids that are spelled with escapes
+}
+
+// next returns the index of the node after the value at i.
+func (d *doc) next(i uint32) uint32 {
+	if n := &d.nodes[i]; n.kind >= kindCached {
+		return n.aux
+	}
+	return i + 1
+}
+
+func (d *doc) kind(i uint32) kind { return d.nodes[i].kind }
+
+// decoded returns the text of the string at i. It must not be called once the
+// writer has written that string.
+func (d *doc) decoded(i uint32) []byte {
+	n := &d.nodes[i]
+	raw := d.src[n.start:n.end]
+	if n.flags&flagEscaped == 0 {
+		return raw
+	}
+	from := len(d.arena)
+	d.arena = appendDecoded(d.arena, raw)
+	return d.arena[from:len(d.arena):len(d.arena)]
+}
+
+// is reports whether the value at i is a string with the text s.
+func (d *doc) is(i uint32, s string) bool {
+	n := &d.nodes[i]
+	if n.kind != kindString || int(n.aux) != len(s) {
+		return false
+	}
+	return string(d.decoded(i)) == s
+}
+
+// get returns the value of the member of the object at i with that name, or 0,
+// which is never a member's value.
+func (d *doc) get(i uint32, name string) uint32 {
+	if d.nodes[i].kind != kindObject {
+		return 0
+	}
+	for k, end := i+1, d.nodes[i].aux; k < end; k = d.next(k + 1) {
+		if d.is(k, name) {
+			return k + 1
+		}
+	}
+	return 0
+}
+
+// length counts the elements of the array at i, up to limit.
+func (d *doc) length(i uint32, limit int) int {
+	n := 0
+	for k, end := i+1, d.nodes[i].aux; k < end && n < limit; k = d.next(k) {
+		n++
+	}
+	return n
+}
+
+// maxPathSteps bounds the path of a diagnosis; a document as deep as the
+// guard allows would otherwise fill a log line.
+const maxPathSteps = 16
+
+// pathTo spells the way from the root to the node at target. It works while
+// the document is still being parsed: a container whose end is not known yet
+// holds everything after it.
+func (d *doc) pathTo(target uint32) string {
+	var b strings.Builder
+	at := uint32(0)
+	for step := 0; at < target && int(at) < len(d.nodes) && d.nodes[at].kind >= kindArray; step++ {
+		if step == maxPathSteps {
+			b.WriteString("…")
+			break
+		}
+		object := d.nodes[at].kind == kindObject
+		child, index, found := at+1, 0, false
+		for int(child) < len(d.nodes) {
+			value := child
+			if object {
+				value++
+			}
+			after := uint32(len(d.nodes))
+			if int(value) < len(d.nodes) {
+				if n := &d.nodes[value]; n.kind < kindCached || n.aux != 0 {
+					after = d.next(value)
+				}
+			}
+			if target < after || int(after) >= len(d.nodes) {
+				found = true
+				break
+			}
+			child = after
+			index++
+		}
+		if !found {
+			break
+		}
+		if object {
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			n := &d.nodes[child]
+			b.WriteString(strings.ToValidUTF8(string(d.src[n.start:n.end]), "\uFFFD"))
+			child++
+		} else {
+			b.WriteByte('[')
+			b.WriteString(strconv.Itoa(index))
+			b.WriteByte(']')
+		}
+		at = child
+	}
+	return b.String()
+}

@@ -1,0 +1,282 @@
+package canon
+
+import (
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// promptWalk hashes the prompt of a document that has been written: what vLLM puts
+// into its tokens or its block hash, in the order in which a prompt is built,
+// whatever the order in the body.
+type promptWalk struct {
+	*doc
+	*hasher
+	api      API
+	out      []byte
+	root     []member // members of the root, in canonical order
+	order    []uint32 // messages or items, in canonical order
+	tools    uint64   // hash of the canonical tools, if it is known already
+	headHash uint64
+	rootHash uint64
+	headDone bool
+	rootDone bool
+	elem     rule     // of the elements of the list of messages or items
+	ahead    []uint32 // names of members that come ahead of the text
+	rest     []uint32 // names of members that come after it
+}
+
+// canonical returns the canonical bytes of the value at i, strings with quotes.
+func (p *promptWalk) canonical(i uint32) []byte {
+	n := &p.nodes[i]
+	if n.kind == kindString {
+		return p.out[n.start-1 : n.end+1]
+	}
+	return p.out[n.start:n.end]
+}
+
+// inner returns the canonical bytes of the string at i without its quotes.
+func (p *promptWalk) inner(i uint32) []byte {
+	n := &p.nodes[i]
+	return p.out[n.start:n.end]
+}
+
+// hash walks the document that w has written.
+func (p *promptWalk) hash(w *writer, h *hasher, api API, r rule) {
+	*p = promptWalk{
+		doc: &w.doc, hasher: h, api: api, out: w.out, root: w.root, order: w.order,
+		ahead: p.ahead[:0], rest: p.rest[:0],
+	}
+	if w.entry != nil {
+		p.tools = w.entry.form(w.sortProps).hash
+	}
+	p.reset()
+	p.digest.WriteString(keyVersion)
+	p.tag(tagField, uint64(p.api))
+	p.headFields(r)
+	p.mark(HeadFields)
+	p.toolFields(r)
+	p.systemFields(r)
+	p.promptFields(r)
+	if !p.headDone {
+		p.headHash, p.headDone = p.sum(), true
+	}
+	if !p.rootDone {
+		p.rootHash = p.headHash
+	}
+	p.tailFields(r)
+}
+
+// each calls f for the members of the root with that use which were written,
+// in canonical order, null ones left out: null is the default of all of them.
+func (p *promptWalk) each(r rule, u use, f func(f *field, val uint32)) {
+	for k := range p.root {
+		m := &p.root[k]
+		if m.rank > 4 && u != useTail {
+			return
+		}
+		field := shapes[r].find(m.name)
+		if field == nil || field.use != u || p.kind(m.val) == kindNull || p.nodes[m.val].flags&flagDropped != 0 {
+			continue
+		}
+		f(field, m.val)
+	}
+}
+
+func (p *promptWalk) headFields(r rule) {
+	p.each(r, useModel, func(f *field, val uint32) { p.field(f.name, p.canonical(val)) })
+	p.each(r, useHead, func(f *field, val uint32) {
+		value := p.canonical(val)
+		switch f.name {
+		case "add_special_tokens":
+			if (p.api == Chat) == (p.kind(val) == kindFalse) {
+				return // the default
+			}
+		case "chat_template_kwargs":
+			if string(value) == "{}" {
+				return
+			}
+		case "documents":
+			p.offset += len(value)
+		}
+		p.field(f.name, value)
+	})
+}
+
+func (p *promptWalk) toolFields(r rule) {
+	present := false
+	p.each(r, useTools, func(f *field, val uint32) {
+		present = true
+		p.digest.WriteString(f.name)
+		list := p.canonical(val)
+		hash := p.tools
+		if p.kind(val) != kindCached {
+			hash = xxhash.Sum64(list)
+		}
+		p.tag(tagTools, hash)
+		p.offset += len(list)
+	})
+	if present {
+		p.mark(Tools)
+	}
+}
+
+func (p *promptWalk) systemFields(r rule) {
+	p.each(r, useSystem, func(f *field, val uint32) {
+		p.startMessage(-1)
+		p.digest.WriteString(f.name)
+		p.contentOf(val)
+		p.tag(tagClose, 0)
+		if f.name == "prompt_embeds" {
+			return
+		}
+		p.mark(System)
+	})
+}
+
+func (p *promptWalk) promptFields(r rule) {
+	p.each(r, usePrompt, func(f *field, val uint32) {
+		switch {
+		case p.kind(val) == kindArray && (f.rule == ruleMessageList || f.rule == ruleItemList):
+			// Its elements are on the writer's order stack, and nothing else is.
+			p.elem = ruleMessage
+			if f.rule == ruleItemList {
+				p.elem = ruleItem
+			}
+			for index, node := range p.order {
+				p.messageAt(index, node)
+			}
+		case p.kind(val) == kindArray && p.isTokens(val):
+			p.single(0, func() { p.tokens(val) })
+		case p.kind(val) == kindArray:
+			index := 0
+			for k, end := val+1, p.nodes[val].aux; k < end; k = p.next(k) {
+				p.single(index, func() { p.element(k) })
+				index++
+			}
+		default:
+			p.single(0, func() { p.element(val) })
+		}
+	})
+}
+
+// single hashes one text or list of tokens as a user's message.
+func (p *promptWalk) single(index int, body func()) {
+	p.endHead()
+	p.startMessage(index)
+	p.bytes(tagRole, userRole)
+	body()
+	p.endMessage(true)
+}
+
+var userRole = []byte("user")
+
+func (p *promptWalk) element(i uint32) {
+	switch {
+	case p.kind(i) == kindString:
+		p.text(tagText, p.inner(i), int(p.nodes[i].aux))
+	case p.kind(i) == kindArray && p.isTokens(i):
+		p.tokens(i)
+	default:
+		p.bytes(tagMedia, p.canonical(i))
+	}
+}
+
+func (p *promptWalk) isTokens(i uint32) bool {
+	return p.nodes[i].aux > i+1 && p.kind(i+1) == kindNumber
+}
+
+// tokens hashes a list of token ids, its brackets aside, so that a list shares
+// the boundaries of every list it continues.
+func (p *promptWalk) tokens(i uint32) {
+	b := p.canonical(i)
+	b = b[1 : len(b)-1]
+	p.text(tagTokens, b, len(b))
+}
+
+// endHead takes the state here as the head, unless it has been taken.
+func (p *promptWalk) endHead() {
+	if !p.headDone {
+		p.headHash, p.headDone = p.sum(), true
+	}
+}
+
+// endMessage closes a message with its boundary. The first of a user is the
+// end of the root.
+func (p *promptWalk) endMessage(user bool) {
+	p.tag(tagClose, 0)
+	p.mark(Turn)
+	if user && !p.rootDone {
+		p.rootDone = true
+		p.rootHash = p.sum()
+		if p.capped != 0 {
+			p.rootHash = p.capped
+		}
+	}
+}
+
+func (p *promptWalk) tailFields(r rule) {
+	present := false
+	p.each(r, useTail, func(f *field, val uint32) {
+		standard := kindTrue
+		if f.name == "continue_final_message" {
+			standard = kindFalse
+		}
+		if p.kind(val) == standard {
+			return
+		}
+		if !present {
+			p.tag(tagTail, 0)
+			present = true
+		}
+		p.field(f.name, p.canonical(val))
+	})
+	if present {
+		p.mark(Tail)
+	}
+}
+
+// fields hashes the members whose names are at the given nodes, in canonical
+// order, and returns the emptied list.
+func (p *promptWalk) fields(keys []uint32) []uint32 {
+	if len(keys) > 1 {
+		slices.SortFunc(keys, func(a, b uint32) int { return int(p.nodes[a].start) - int(p.nodes[b].start) })
+	}
+	for _, key := range keys {
+		value := p.canonical(key + 1)
+		p.bytes(tagField, p.inner(key))
+		p.bytes(tagField, value)
+		p.offset += p.size(key + 1)
+	}
+	return keys[:0]
+}
+
+// size returns how much text the value at i is: a string by what it spells,
+// anything else by its JSON.
+func (p *promptWalk) size(i uint32) int {
+	n := &p.nodes[i]
+	if n.kind == kindString {
+		return int(n.aux)
+	}
+	return int(n.end - n.start)
+}
+
+// written returns the value of the member of the object at i with that name,
+// which has been written, or 0.
+func (p *promptWalk) written(i uint32, name string) uint32 {
+	if p.kind(i) != kindObject {
+		return 0
+	}
+	for k, end := i+1, p.nodes[i].aux; k < end; k = p.next(k + 1) {
+		if p.nodes[k+1].flags&flagDropped == 0 && string(p.inner(k)) == name {
+			return k + 1
+		}
+	}
+	return 0
+}
+
+// spells reports whether the value at i, which has been written, is the
+// string s.
+func (p *promptWalk) spells(i uint32, s string) bool {
+	return p.kind(i) == kindString && string(p.inner(i)) == s
+}

@@ -1,0 +1,210 @@
+package canon
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// Word-at-a-time search for the bytes that end a run of plain text inside a
+// string: the quote, the backslash and the control characters. The zero-byte
+// test is the classic one of Mycroft (1987); its lowest hit is exact, and only
+// the lowest is used.
+const (
+	ones    = 0x0101010101010101
+	highs   = 0x8080808080808080
+	quotes  = '"' * ones
+	slashes = '\\' * ones
+	blanks  = ' ' * ones
+)
+
+// stops returns a word with the high bit set in the lowest byte of w that is a
+// quote, a backslash or a control character; bits above it may be set wrongly.
+func stops(w uint64) uint64 {
+	q := w ^ quotes
+	s := w ^ slashes
+	return ((q-ones)&^q | (s-ones)&^s | (w-blanks)&^w) & highs
+}
+
+// scanString scans the string whose text starts at i, appends its node and
+// returns the position after the closing quote, or -1 after a fatal fault.
+func (p *parser) scanString(i int) int {
+	src := p.src
+	start := i
+	var high uint64 // or of all plain bytes: tells whether any is above 0x7f
+	var flags uint8 // flagEscaped, flagRespell
+	removed := 0    // bytes of escapes beyond those of their decoded text
+	for {
+		for i+8 <= len(src) {
+			w := binary.LittleEndian.Uint64(src[i:])
+			if m := stops(w); m != 0 {
+				k := bits.TrailingZeros64(m) &^ 7
+				high |= w & (1<<k - 1)
+				i += k >> 3
+				goto stop
+			}
+			high |= w
+			i += 8
+		}
+		for i < len(src) && src[i] != '"' && src[i] != '\\' && src[i] >= ' ' {
+			high |= uint64(src[i])
+			i++
+		}
+		if i == len(src) {
+			return p.fail(NotJSON, i, "unterminated string")
+		}
+	stop:
+		if src[i] == '"' {
+			break
+		}
+		if src[i] != '\\' {
+			return p.fail(NotJSON, i, "control character in a string")
+		}
+		flags |= flagEscaped
+		if i+1 == len(src) {
+			return p.fail(NotJSON, i, "unterminated string")
+		}
+		switch src[i+1] {
+		case '"', '\\', 'b', 'f', 'n', 'r', 't':
+			removed++
+			i += 2
+		case '/':
+			flags |= flagRespell
+			removed++
+			i += 2
+		case 'u':
+			size, text, canonical := p.scanUnicode(i)
+			if size < 0 {
+				return -1
+			}
+			if !canonical {
+				flags |= flagRespell
+			}
+			removed += size - text
+			i += size
+		default:
+			return p.fail(NotJSON, i, "unknown escape")
+		}
+	}
+	if high&highs != 0 && !utf8.Valid(src[start:i]) {
+		p.note(InvalidUTF8, start+invalidAt(src[start:i]), uint32(len(p.nodes)), "string is not UTF-8")
+	}
+	if flags&flagRespell != 0 {
+		p.untidy++
+	}
+	p.nodes = append(p.nodes, node{
+		start: uint32(start), end: uint32(i), aux: uint32(i - start - removed),
+		kind: kindString, flags: flags,
+	})
+	return i + 1
+}
+
+// scanUnicode reads the \u escape at i. It returns the bytes the escape takes
+// (a surrogate pair is one escape), the bytes of its text, and whether it is
+// the canonical spelling; size is -1 after a fatal fault.
+func (p *parser) scanUnicode(i int) (size, text int, canonical bool) {
+	r := hex4(p.src, i+2)
+	if r < 0 {
+		return p.fail(NotJSON, i, "bad \\u escape"), 0, false
+	}
+	if r < ' ' {
+		return 6, 1, shortEscape(byte(r)) == 0 && isLowerHex(p.src[i+5])
+	}
+	if r < 0xD800 || r > 0xDFFF {
+		return 6, utf8.RuneLen(r), false
+	}
+	if r < 0xDC00 && i+7 < len(p.src) && p.src[i+6] == '\\' && p.src[i+7] == 'u' {
+		low := hex4(p.src, i+8)
+		if low < 0 {
+			return p.fail(NotJSON, i+6, "bad \\u escape"), 0, false
+		}
+		if low >= 0xDC00 && low <= 0xDFFF {
+			return 12, 4, false
+		}
+	}
+	p.note(LoneSurrogate, i, uint32(len(p.nodes)), "unpaired surrogate escape")
+	return 6, 3, false
+}
+
+// scanNumber scans the number at i and appends its node.
+func (p *parser) scanNumber(i int) int {
+	src := p.src
+	start := i
+	if src[i] == '-' {
+		i++
+	}
+	digits := func() bool {
+		from := i
+		for i < len(src) && src[i]-'0' <= 9 {
+			i++
+		}
+		return i > from
+	}
+	if i < len(src) && src[i] == '0' {
+		i++
+	} else if !digits() {
+		return p.fail(NotJSON, i, "bad number")
+	}
+	if i < len(src) && src[i] == '.' {
+		i++
+		if !digits() {
+			return p.fail(NotJSON, i, "bad number")
+		}
+	}
+	if i < len(src) && src[i]|0x20 == 'e' {
+		i++
+		if i < len(src) && (src[i] == '+' || src[i] == '-') {
+			i++
+		}
+		if !digits() {
+			return p.fail(NotJSON, i, "bad number")
+		}
+	}
+	p.nodes = append(p.nodes, node{start: uint32(start), end: uint32(i), kind: kindNumber})
+	return i
+}
+
+// scanLiteral scans the word at i, one of null, true and false.
+func (p *parser) scanLiteral(i int, word string, k kind) int {
+	if len(p.src)-i < len(word) || string(p.src[i:i+len(word)]) != word {
+		return p.fail(NotJSON, i, "not a value")
+	}
+	end := i + len(word)
+	p.nodes = append(p.nodes, node{start: uint32(i), end: uint32(end), kind: k})
+	return end
+}
+
+// invalidAt returns the offset of the first byte of b that is not UTF-8.
+func invalidAt(b []byte) int {
+	i := 0
+	for i < len(b) {
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return i
+}
+
+// hex4 reads four hexadecimal digits at i, or returns -1.
+func hex4(src []byte, i int) rune {
+	if i+4 > len(src) {
+		return -1
+	}
+	var r rune
+	for _, c := range src[i : i+4] {
+		switch {
+		case c-'0' <= 9:
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+func isLowerHex(c byte) bool { return c < 'A' || c > 'F' }
