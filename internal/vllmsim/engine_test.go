@@ -285,6 +285,33 @@ func TestSlow(t *testing.T) {
 	require.InDelta(t, 90*time.Millisecond, first[id], float64(time.Microsecond))
 }
 
+// Merging decode passes changes how often the engine reports, not what happens.
+func TestStretchesAreWorthTheirPasses(t *testing.T) {
+	run := func(stretch int) (end []time.Duration, events int) {
+		e := small(t, func(c *Config) { c.DecodeStretch = stretch })
+		a, _ := e.Submit(0, Request{Tokens: numbers(0, 30), OutputTokens: 50})
+		var b ID
+		done := map[ID]time.Duration{}
+		emit := func(ev Event) {
+			events++
+			if ev.Done {
+				done[ev.ID] = ev.At
+			}
+		}
+		e.Advance(205*time.Millisecond, emit) // in the middle of a pass, and of a stretch
+		b, _ = e.Submit(205*time.Millisecond, Request{Tokens: numbers(500, 20), OutputTokens: 20})
+		e.Advance(time.Hour, emit)
+		require.EqualValues(t, 70, e.Counters().GenerationTokens)
+		return []time.Duration{done[a], done[b]}, events
+	}
+	single, many := run(1)
+	merged, few := run(16)
+	require.Less(t, few, many/3)
+	for i := range single {
+		require.InDelta(t, single[i], merged[i], float64(10*time.Microsecond))
+	}
+}
+
 func TestMetricsLagByAStep(t *testing.T) {
 	e := small(t, func(c *Config) { c.MaxSequences = 1 })
 	e.Submit(0, Request{Tokens: numbers(0, 20), OutputTokens: 5})
