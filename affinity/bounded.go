@@ -2,10 +2,10 @@ package affinity
 
 import "math/bits"
 
-// boundedLoad picks the key's home or, when that cannot take the request, the first
-// of the key's order that can: available, not tried, below its hard limit, and
-// with no more than its bounded share of the load. When only the bound is in
-// the way everywhere, the least loaded endpoint gets it.
+// boundedLoad picks the key's home or, when that cannot take the request, the
+// first of the key's order that can: available, not tried, below its hard
+// limit, and with no more than its bounded share of the load. When only the
+// bound is in the way everywhere, the least loaded endpoint gets it.
 //
 // Overflow follows the key's own order, because then the keys of a full home
 // spread over all others, and each key overflows to the same place in every
@@ -25,20 +25,18 @@ func (r *Router) boundedLoad(c *choice, tried []string) {
 		}
 	}
 	b := r.bound(g)
-	for {
-		i := first(g, g.up, c.seed, func(s *slot) bool {
-			return s != home && b.open(s) && !s.full() && !s.tried(tried)
-		})
+	for c.slot == nil {
+		i := first(g, g.up, c.seed, func(s *slot) bool { return b.open(s) && !s.full() && !s.tried(tried) })
 		if i < 0 {
+			c.slot = r.takeLeast(c, tried)
 			break
 		}
 		if s := &g.up[i]; s.tally.acquire(s.limit) {
 			c.slot = s
-			return
 		}
 	}
-	if c.slot = r.takeLeast(c, tried); c.slot == home {
-		c.reason = ReasonHome // no more loaded than the others after all
+	if c.slot == home {
+		c.reason = ReasonHome // it got room meanwhile, or is the least loaded after all
 	}
 }
 

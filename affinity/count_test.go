@@ -71,6 +71,7 @@ func TestFlapKeepsTheCount(t *testing.T) {
 	require.Equal(t, EndpointStats{ID: "a", InFlight: 1, Picks: 1, Share: 1, Reasons: map[Reason]uint64{ReasonSticky: 1}}, stats(t, r, "a"))
 	require.NoError(t, r.Set([]Endpoint{{ID: "a"}, {ID: "b"}}))
 	require.Equal(t, 1, stats(t, r, "a").InFlight)
+	require.Len(t, r.Stats(), 2, "it is listed once, as a member")
 	second := pick(t, r, Request{Sticky: "a"})
 	require.Equal(t, 2, stats(t, r, "a").InFlight)
 	lease.Release(Outcome{})
@@ -85,11 +86,12 @@ func TestDepartedAreForgotten(t *testing.T) {
 	r := newRouter(t, Options{})
 	require.NoError(t, r.Set([]Endpoint{{ID: "busy"}}))
 	lease := pick(t, r, Request{})
-	for i := range 3 * maxDeparted {
+	const pods = 3*maxDeparted + 100
+	for i := range pods {
 		require.NoError(t, r.Set([]Endpoint{{ID: fmt.Sprint("pod-", i)}}))
 	}
 	require.Len(t, r.tallies, maxDeparted+1)
-	require.Contains(t, r.tallies, fmt.Sprint("pod-", 3*maxDeparted-2), "the latest to leave are kept")
+	require.Contains(t, r.tallies, fmt.Sprint("pod-", pods-2), "the latest to leave are kept")
 	require.NotContains(t, r.tallies, "pod-0")
 	require.Equal(t, 1, stats(t, r, "busy").InFlight, "and whatever is in use")
 	require.NoError(t, r.Set([]Endpoint{{ID: "busy"}}))
@@ -139,7 +141,7 @@ func TestCountsReturnToZero(t *testing.T) {
 			rng := rand.New(rand.NewPCG(2, uint64(w)))
 			var out []*Lease
 			for range requests {
-				req := Request{Root: rng.Uint64N(40), Tried: []string{es[rng.IntN(6)].ID}[:rng.IntN(2)]}
+				req := Request{Root: rng.Uint64N(40), Prefix: rng.Uint64N(40), Tried: []string{es[rng.IntN(6)].ID}[:rng.IntN(2)]}
 				if rng.IntN(20) == 0 {
 					req.Sticky = es[rng.IntN(6)].ID
 				}
@@ -193,7 +195,7 @@ func TestConcurrentPicksNeverOvershootTheLimit(t *testing.T) {
 		for w := range 16 {
 			wg.Go(func() {
 				for i := range 400 {
-					lease, err := r.Pick(&Request{Root: uint64(w*400+i) % 5})
+					lease, err := r.Pick(&Request{Root: uint64(w*400+i) % 5, Prefix: uint64(i % 5)})
 					if err != nil {
 						if !errors.Is(err, ErrOverLimit) {
 							t.Error(err)
@@ -226,6 +228,28 @@ func TestConcurrentPicksNeverOvershootTheLimit(t *testing.T) {
 			require.EqualValues(t, limits[s.ID], s.InFlight, "every place is taken")
 		}
 	}
+}
+
+func TestAcquireUnderContention(t *testing.T) {
+	var shared tally
+	var holders atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50000 {
+				if !shared.acquire(2) {
+					continue
+				}
+				if n := holders.Add(1); n > 2 {
+					t.Errorf("%d hold a limit of 2", n)
+				}
+				holders.Add(-1)
+				shared.inFlight.Add(-1)
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, shared.load())
 }
 
 // A model of the router with plain maps says what the counts must be after

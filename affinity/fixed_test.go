@@ -109,3 +109,10 @@ func TestFixedPrefixWithoutAPrefixGoesByLoad(t *testing.T) {
 	}
 	require.Len(t, seen, 3)
 }
+
+func TestStricterLimit(t *testing.T) {
+	for _, c := range []struct{ limit, want int64 }{{0, 24}, {3, 3}, {99, 24}} {
+		s := slot{limit: c.limit}
+		require.Equal(t, c.want, s.stricter(24))
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func TestConversationStaysHome(t *testing.T) {
@@ -72,6 +73,65 @@ func TestBoundedLoad(t *testing.T) {
 			require.Equal(t, uint64(2), stats(t, r, order[0]).Away)
 		}
 	}
+}
+
+func TestOverflowPassesOverWhatIsAboveTheBoundToo(t *testing.T) {
+	es := fleet(4)
+	r := newRouter(t, Options{Floor: 1}, es...)
+	req := Request{Root: 5}
+	_, key := req.Keys()
+	order := Order(key, es)
+	for _, i := range []int{0, 0, 1, 1, 1, 2} { // the bound is ceil(1.25*7/4) = 3
+		pick(t, r, Request{Sticky: order[i]})
+	}
+	require.Equal(t, order[0], pick(t, r, req).Endpoint())
+	require.Equal(t, order[2], pick(t, r, req).Endpoint(), "home and second have three each")
+	tried := Request{Root: 5, Tried: []string{order[2], order[3]}}
+	require.Equal(t, ReasonHome, pick(t, r, tried).Reason(), "all that is left is above the bound, and home has least")
+	lease := pick(t, r, tried)
+	require.Equal(t, order[1], lease.Endpoint(), "now the second has")
+	require.Equal(t, ReasonOverflowLoad, lease.Reason())
+}
+
+// The bound is compared without a division; here is the formula itself.
+func TestBoundIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		es := endpoints(1, rapid.Bool().Draw(t, "weights")).Draw(t, "endpoints")
+		floor := rapid.IntRange(1, 6).Draw(t, "floor")
+		sixteenths := rapid.IntRange(16, 40).Draw(t, "load factor in sixteenths")
+		r, err := New(Options{Floor: floor, LoadFactor: float64(sixteenths) / 16})
+		require.NoError(t, err)
+		require.NoError(t, r.Set(es))
+		g := r.snap.Load().any
+		var total, weight int
+		for i := range g.up {
+			n := rapid.IntRange(0, 12).Draw(t, "in flight")
+			g.up[i].tally.inFlight.Store(int64(n))
+			total += n
+			weight += int(g.up[i].weight)
+		}
+		for i := range g.up {
+			s := &g.up[i]
+			over, under := sixteenths*(total+1)*int(s.weight), 16*weight
+			most := max(floor, (over+under-1)/under)
+			require.Equal(t, int(s.tally.load()) < most, r.bound(g).open(s))
+		}
+	})
+}
+
+func TestOverLimitTakesRoomThatAppeared(t *testing.T) {
+	r := newRouter(t, Options{Limit: 1}, fleet(2)...)
+	g := r.snap.Load().any
+	// As if another request had ended after the pick found everything full.
+	lease, err := r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, []string{g.up[1].tally.id})
+	require.NoError(t, err)
+	require.Equal(t, ReasonHome, lease.Reason())
+	lease, err = r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, nil)
+	require.NoError(t, err)
+	require.Equal(t, ReasonOverflowFull, lease.Reason())
+	lease, err = r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, nil)
+	require.NoError(t, err)
+	require.Equal(t, ReasonOverLimit, lease.Reason())
 }
 
 func TestSmallLoadsDoNotOverflow(t *testing.T) {

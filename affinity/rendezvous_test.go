@@ -176,3 +176,14 @@ func TestNegLog2(t *testing.T) {
 	require.Equal(t, uint64(64)<<logFraction, logs.negLog2(0))
 	require.Zero(t, logs.negLog2(math.MaxUint64))
 }
+
+func TestEqualCostsFallBackOnTheDraw(t *testing.T) {
+	logs := logTable()
+	first, second := logs.rank(math.MaxUint64-10, 1), logs.rank(math.MaxUint64-11, 1)
+	require.Equal(t, first.cost, second.cost, "too close for the logarithm")
+	require.True(t, first.before(second))
+	require.False(t, second.before(first))
+	require.False(t, first.before(first))
+	third := logs.rank(math.MaxUint64-12, 3) // three times the weight, about a third of the quotient
+	require.True(t, third.before(first))
+}

@@ -135,6 +135,13 @@ func TestLeastOutstandingLevels(t *testing.T) {
 	require.Equal(t, map[string]int{es[0].ID: 3, es[1].ID: 2, es[2].ID: 2, es[3].ID: 6}, got)
 }
 
+func TestLeastOutstandingStartsWithTheLargest(t *testing.T) {
+	es := fleet(3)
+	es[1].Weight = 2
+	r := newRouter(t, Options{Strategy: LeastOutstanding}, es...)
+	require.Equal(t, map[string]int{es[1].ID: 50}, count(t, r, 50, Request{}))
+}
+
 func TestLeastOutstandingBreaksTiesAtRandom(t *testing.T) {
 	// Clients that all started with the first endpoint would send it their
 	// first requests together, and after that all the requests that meet an
