@@ -22,7 +22,7 @@ from probe_gauges import rows_on_lines
 
 AGREE = 0.03
 MOST = 9
-LENGTHS = [32, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192]
+LENGTHS = [32, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096]
 counter = int(time.time()) % 10**6 * 1000
 
 
@@ -98,7 +98,7 @@ def measure(url):
     for length in LENGTHS:
         out["prefill"].append([length, round(least(lambda: e.stream(prompt(length, fresh()), 1))[0], 4)])
         print("prefill", out["prefill"][-1], flush=True)
-    for length, shared in [(2048, 1024), (4096, 1024), (4096, 2048), (4096, 3072), (4096, 3840), (4096, 4064), (8192, 4096), (8192, 6144), (8192, 7680), (8192, 8160)]:
+    for length, shared in [(1024, 512), (2048, 1024), (2048, 1920), (3072, 1024), (3072, 2048), (4096, 1024), (4096, 2048), (4096, 3072), (4096, 3840), (4096, 4064)]:
         def one():
             whole = prompt(length, fresh())
             e.stream(whole[:shared], 1)
@@ -108,7 +108,7 @@ def measure(url):
         out["cached"].append([length, cached, round(first, 4)])
         print("cached", out["cached"][-1], flush=True)
     for batch in [1, 2, 4, 8]:
-        for length in [64, 1024, 4096]:
+        for length in [64, 1024, 3072]:
             steps = 24
             prompts = [prompt(length, fresh()) for _ in range(batch)]
             for p in prompts:
@@ -133,9 +133,9 @@ def measure(url):
     t = threading.Thread(target=lambda: holder.update(r=e.stream(prompt(256, fresh()), 60)))
     t.start()
     time.sleep(0.5)
-    first = e.stream(prompt(4096, fresh()), 1)[0]
+    first = e.stream(prompt(2048, fresh()), 1)[0]
     t.join()
-    out["mixed"] = {"60 tokens beside a prompt of 4096: seconds": round(holder["r"][1], 3), "the prompt's first token": round(first, 3)}
+    out["mixed"] = {"60 tokens beside a prompt of 2048: seconds": round(holder["r"][1], 3), "the prompt's first token": round(first, 3)}
     return out
 
 
