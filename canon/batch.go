@@ -1,5 +1,7 @@
 package canon
 
+import "sort"
+
 // A parallel batch is what one assistant turn called and what came back. The
 // results arrive in the order in which the tools finished, so a program that
 // appends them as they come sends one history in many orders
@@ -76,33 +78,86 @@ func (w *writer) typeIs(i uint32, name string) bool {
 }
 
 // permute puts results into call order. ids holds the nodes of the ids of the
-// calls, then those of the results. Without a full match nothing moves.
-func (w *writer) permute(results []uint32, ids []uint32) {
+// calls, then those of the results. Without a full match nothing moves, and
+// permute reports false.
+func (w *writer) permute(results []uint32, ids []uint32) bool {
 	n := len(results)
 	if len(ids) != 2*n {
-		return
+		return false
 	}
 	place := make(map[string]int, n) // call id → its place
 	for k, id := range ids[:n] {
 		if id == 0 || w.kind(id) != kindString || w.nodes[id].aux == 0 {
-			return
+			return false
 		}
 		s := string(w.decoded(id))
 		if _, twice := place[s]; twice {
-			return
+			return false
 		}
 		place[s] = k
 	}
 	sorted := make([]uint32, n)
 	for k, id := range ids[n:] {
 		if id == 0 || w.kind(id) != kindString {
-			return
+			return false
 		}
 		at, ok := place[string(w.decoded(id))]
 		if !ok || sorted[at] != 0 {
-			return
+			return false
 		}
 		sorted[at] = results[k]
 	}
 	copy(results, sorted)
+	return true
+}
+
+// reordered is a list of parts of which the first ones are written in another
+// order: the tool results of Anthropic's shape, which share one message.
+type reordered struct {
+	list  uint32
+	parts []uint32 // the first parts, in the order to write
+	after uint32   // node after them in the source
+}
+
+// orderBlocks finds tool results to order among w.order[base:], the messages
+// of Anthropic's shape: an assistant message with tool_use blocks, followed by
+// a user message that begins with their results.
+func (w *writer) orderBlocks(base int) {
+	list := w.order[base:]
+	for at := 0; at+1 < len(list); at++ {
+		calls := w.get(list[at], "content")
+		results := w.get(list[at+1], "content")
+		if calls == 0 || results == 0 || w.kind(calls) != kindArray || w.kind(results) != kindArray {
+			continue
+		}
+		var ids []uint32
+		for k, end := calls+1, w.nodes[calls].aux; k < end; k = w.next(k) {
+			if w.typeIs(k, "tool_use") {
+				ids = append(ids, w.get(k, "id"))
+			}
+		}
+		n := len(ids)
+		if n < 2 {
+			continue
+		}
+		parts := make([]uint32, 0, n)
+		k := results + 1
+		for end := w.nodes[results].aux; k < end && len(parts) < n && w.typeIs(k, "tool_result"); k = w.next(k) {
+			parts = append(parts, k)
+			ids = append(ids, w.get(k, "tool_use_id"))
+		}
+		if len(parts) == n && w.permute(parts, ids) {
+			w.moved = append(w.moved, reordered{list: results, parts: parts, after: k})
+		}
+	}
+}
+
+// movedIn returns what to write first of the list at i, and the node of the
+// part after that.
+func movedIn(moved []reordered, i uint32) (first []uint32, rest uint32) {
+	k := sort.Search(len(moved), func(k int) bool { return moved[k].list >= i })
+	if k < len(moved) && moved[k].list == i {
+		return moved[k].parts, moved[k].after
+	}
+	return nil, i + 1
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"unicode/utf8"
 )
@@ -37,7 +38,7 @@ const mergeDepth = 10_000
 // modified; without extra members it is returned as it is, unread.
 //
 // The error is a [*MergeError]: body is not a JSON object, or a value is not
-// JSON.
+// JSON. Above 2 GiB it is a [*SizeError].
 func Merge(body []byte, extra map[string]json.RawMessage) ([]byte, error) {
 	if len(extra) == 0 {
 		return body, nil
@@ -46,6 +47,9 @@ func Merge(body []byte, extra map[string]json.RawMessage) ([]byte, error) {
 	size := len(body)
 	var p parser
 	for name, value := range extra {
+		if len(value) > math.MaxInt32 {
+			return nil, &SizeError{Size: len(value), Max: math.MaxInt32}
+		}
 		p.reset(value, mergeDepth)
 		if !p.parse() {
 			return nil, &MergeError{Name: name, Diagnosis: p.diag}
@@ -58,6 +62,9 @@ func Merge(body []byte, extra map[string]json.RawMessage) ([]byte, error) {
 	}
 	slices.Sort(names)
 
+	if len(body) > math.MaxInt32 {
+		return nil, &SizeError{Size: len(body), Max: math.MaxInt32}
+	}
 	p.reset(body, mergeDepth)
 	ok := p.parse()
 	if ok && p.kind(0) != kindObject {

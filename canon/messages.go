@@ -16,7 +16,25 @@ func (w *writer) content(i uint32) {
 			return
 		}
 	}
-	w.list(i, rulePart)
+	first, rest := movedIn(w.moved, i)
+	at := uint32(len(w.out))
+	w.out = append(w.out, '[')
+	for _, k := range first {
+		if w.out[len(w.out)-1] != '[' {
+			w.out = append(w.out, ',')
+		}
+		w.value(k, rulePart)
+	}
+	for k, end := rest, w.nodes[i].aux; k < end; {
+		if k > i+1 {
+			w.out = append(w.out, ',')
+		}
+		val := k
+		k = w.next(k)
+		w.value(val, rulePart)
+	}
+	w.out = append(w.out, ']')
+	w.placed(i, at)
 }
 
 // onlyText returns the text of the list at i when it is one text part and
@@ -79,7 +97,11 @@ func (w *writer) messages(i uint32) {
 		w.order = append(w.order, k)
 	}
 	if w.stable {
-		w.orderResults(base)
+		if w.api == Messages {
+			w.orderBlocks(base)
+		} else {
+			w.orderResults(base)
+		}
 	}
 	w.listInOrder(i, base, ruleMessage)
 	// The order stays on the stack: the hash walks the messages by it.

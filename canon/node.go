@@ -1,7 +1,8 @@
 package canon
 
 import (
-	"strconv"
+	"fmt"
+	"math"
 	"strings"
 )
 
@@ -118,41 +119,34 @@ func (d *doc) pathTo(target uint32) string {
 			break
 		}
 		object := d.nodes[at].kind == kindObject
-		child, index, found := at+1, 0, false
-		for int(child) < len(d.nodes) {
-			value := child
-			if object {
-				value++
-			}
-			after := uint32(len(d.nodes))
-			if int(value) < len(d.nodes) {
-				if n := &d.nodes[value]; n.kind < kindCached || n.aux != 0 {
-					after = d.next(value)
-				}
-			}
-			if target < after || int(after) >= len(d.nodes) {
-				found = true
-				break
-			}
-			child = after
+		child, index := at+1, 0
+		for target >= d.after(child, object) {
+			child = d.after(child, object)
 			index++
 		}
-		if !found {
-			break
-		}
-		if object {
+		if !object {
+			fmt.Fprintf(&b, "[%d]", index)
+		} else if int(child) < len(d.nodes) {
 			if b.Len() > 0 {
 				b.WriteByte('.')
 			}
 			n := &d.nodes[child]
 			b.WriteString(strings.ToValidUTF8(string(d.src[n.start:n.end]), "\uFFFD"))
 			child++
-		} else {
-			b.WriteByte('[')
-			b.WriteString(strconv.Itoa(index))
-			b.WriteByte(']')
 		}
 		at = child
 	}
 	return b.String()
+}
+
+// after returns the node after the child of a container at child, a value or a
+// member; what is still being parsed has no end.
+func (d *doc) after(child uint32, member bool) uint32 {
+	if member {
+		child++
+	}
+	if int(child) >= len(d.nodes) || d.nodes[child].kind >= kindCached && d.nodes[child].aux == 0 {
+		return math.MaxUint32
+	}
+	return d.next(child)
 }

@@ -16,14 +16,14 @@ type promptWalk struct {
 	out      []byte
 	root     []member // members of the root, in canonical order
 	order    []uint32 // messages or items, in canonical order
-	tools    uint64   // hash of the canonical tools, if it is known already
+	moved    []reordered
+	tools    uint64 // hash of the canonical tools, if it is known already
 	headHash uint64
 	rootHash uint64
 	headDone bool
 	rootDone bool
 	elem     rule     // of the elements of the list of messages or items
-	ahead    []uint32 // names of members that come ahead of the text
-	rest     []uint32 // names of members that come after it
+	later    []uint32 // names of members that are hashed after the one at hand, a stack
 }
 
 // canonical returns the canonical bytes of the value at i, strings with quotes.
@@ -44,8 +44,8 @@ func (p *promptWalk) inner(i uint32) []byte {
 // hash walks the document that w has written.
 func (p *promptWalk) hash(w *writer, h *hasher, api API, r rule) {
 	*p = promptWalk{
-		doc: &w.doc, hasher: h, api: api, out: w.out, root: w.root, order: w.order,
-		ahead: p.ahead[:0], rest: p.rest[:0],
+		doc: &w.doc, hasher: h, api: api, out: w.out, root: w.root, order: w.order, moved: w.moved,
+		later: p.later[:0],
 	}
 	if w.entry != nil {
 		p.tools = w.entry.form(w.sortProps).hash
@@ -89,8 +89,12 @@ func (p *promptWalk) headFields(r rule) {
 		value := p.canonical(val)
 		switch f.name {
 		case "add_special_tokens":
-			if (p.api == Chat) == (p.kind(val) == kindFalse) {
-				return // the default
+			standard := kindTrue
+			if p.api == Chat {
+				standard = kindFalse
+			}
+			if p.kind(val) == standard {
+				return
 			}
 		case "chat_template_kwargs":
 			if string(value) == "{}" {
@@ -107,12 +111,12 @@ func (p *promptWalk) toolFields(r rule) {
 	present := false
 	p.each(r, useTools, func(f *field, val uint32) {
 		present = true
-		p.digest.WriteString(f.name)
 		list := p.canonical(val)
 		hash := p.tools
 		if p.kind(val) != kindCached {
 			hash = xxhash.Sum64(list)
 		}
+		p.bytes(tagTools, []byte(f.name))
 		p.tag(tagTools, hash)
 		p.offset += len(list)
 	})
@@ -124,12 +128,9 @@ func (p *promptWalk) toolFields(r rule) {
 func (p *promptWalk) systemFields(r rule) {
 	p.each(r, useSystem, func(f *field, val uint32) {
 		p.startMessage(-1)
-		p.digest.WriteString(f.name)
+		p.bytes(tagPart, []byte(f.name))
 		p.contentOf(val)
 		p.tag(tagClose, 0)
-		if f.name == "prompt_embeds" {
-			return
-		}
 		p.mark(System)
 	})
 }
@@ -165,6 +166,7 @@ func (p *promptWalk) single(index int, body func()) {
 	p.endHead()
 	p.startMessage(index)
 	p.bytes(tagRole, userRole)
+	p.offset += len(userRole)
 	body()
 	p.endMessage(true)
 }
@@ -237,18 +239,16 @@ func (p *promptWalk) tailFields(r rule) {
 }
 
 // fields hashes the members whose names are at the given nodes, in canonical
-// order, and returns the emptied list.
-func (p *promptWalk) fields(keys []uint32) []uint32 {
+// order.
+func (p *promptWalk) fields(keys []uint32) {
 	if len(keys) > 1 {
 		slices.SortFunc(keys, func(a, b uint32) int { return int(p.nodes[a].start) - int(p.nodes[b].start) })
 	}
 	for _, key := range keys {
-		value := p.canonical(key + 1)
 		p.bytes(tagField, p.inner(key))
-		p.bytes(tagField, value)
+		p.bytes(tagField, p.canonical(key+1))
 		p.offset += p.size(key + 1)
 	}
-	return keys[:0]
 }
 
 // size returns how much text the value at i is: a string by what it spells,

@@ -133,21 +133,15 @@ func (p *parser) scanNumber(i int) int {
 	if src[i] == '-' {
 		i++
 	}
-	digits := func() bool {
-		from := i
-		for i < len(src) && src[i]-'0' <= 9 {
-			i++
-		}
-		return i > from
-	}
-	if i < len(src) && src[i] == '0' {
-		i++
-	} else if !digits() {
-		return p.fail(NotJSON, i, "bad number")
+	whole := i
+	i = skipDigits(src, i)
+	if i == whole || i > whole+1 && src[whole] == '0' {
+		return p.fail(NotJSON, whole, "bad number")
 	}
 	if i < len(src) && src[i] == '.' {
 		i++
-		if !digits() {
+		from := i
+		if i = skipDigits(src, i); i == from {
 			return p.fail(NotJSON, i, "bad number")
 		}
 	}
@@ -156,11 +150,19 @@ func (p *parser) scanNumber(i int) int {
 		if i < len(src) && (src[i] == '+' || src[i] == '-') {
 			i++
 		}
-		if !digits() {
+		from := i
+		if i = skipDigits(src, i); i == from {
 			return p.fail(NotJSON, i, "bad number")
 		}
 	}
 	p.nodes = append(p.nodes, node{start: uint32(start), end: uint32(i), kind: kindNumber})
+	return i
+}
+
+func skipDigits(src []byte, i int) int {
+	for i < len(src) && src[i]-'0' <= 9 {
+		i++
+	}
 	return i
 }
 

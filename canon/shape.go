@@ -140,7 +140,7 @@ var shapes = [...]shape{
 	ruleCompletionsRoot: join(shape{
 		{name: "model", use: useModel},
 		{name: "prompt", use: usePrompt},
-		{name: "prompt_embeds", drop: whenNull, use: useSystem},
+		{name: "prompt_embeds", drop: whenNull, use: usePrompt},
 		{name: "suffix", drop: whenNull, use: useHead},
 	}, template, sampling),
 	ruleEmbeddingsRoot: {

@@ -19,8 +19,21 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 	p.startMessage(index)
 	if role != 0 {
 		p.bytes(tagRole, p.inner(role))
-		p.offset += int(p.nodes[role].aux)
+		p.offset += p.size(role)
 	}
+	p.messageBody(i)
+	if leading {
+		p.tag(tagClose, 0)
+		p.mark(System)
+		return
+	}
+	p.endMessage(role != 0 && p.spells(role, "user"))
+}
+
+// messageBody hashes all of a message but its role: names and ids, reasoning,
+// content, tool calls, and what it does not know.
+func (p *promptWalk) messageBody(i uint32) {
+	base := len(p.later)
 	var content, calls, reasoning uint32
 	for k, end := i+1, p.nodes[i].aux; k < end; k = p.next(k + 1) {
 		val := k + 1
@@ -33,29 +46,31 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 			content = val
 		case "tool_calls":
 			calls = val
-		case "type":
-			if !p.spells(val, "message") {
-				p.bytes(tagPart, p.canonical(val))
-			}
 		case "reasoning":
 			reasoning = val
 		case "reasoning_content":
 			if p.written(i, "reasoning") == 0 {
 				reasoning = val
 			} else {
-				p.rest = append(p.rest, k)
+				p.later = append(p.later, k)
 			}
+		case "type", "name", "tool_call_id", "call_id": // below
 		case "id", "status":
 			if p.api != Responses { // there they are bookkeeping of the server
-				p.rest = append(p.rest, k)
+				p.later = append(p.later, k)
 			}
-		case "name", "tool_call_id", "call_id":
-			p.ahead = append(p.ahead, k)
 		default:
-			p.rest = append(p.rest, k)
+			p.later = append(p.later, k)
 		}
 	}
-	p.ahead = p.fields(p.ahead)
+	for _, name := range [...]string{"type", "name", "tool_call_id", "call_id"} {
+		val := p.written(i, name)
+		if val == 0 || p.kind(val) == kindNull || p.spells(val, "message") && name == "type" {
+			continue
+		}
+		p.field(name, p.canonical(val))
+		p.offset += p.size(val)
+	}
 	if reasoning != 0 {
 		p.field("reasoning", p.canonical(reasoning))
 		p.offset += p.size(reasoning)
@@ -66,26 +81,26 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 	if calls != 0 {
 		p.callsOf(calls)
 	}
-	p.rest = p.fields(p.rest)
-	if leading {
-		p.tag(tagClose, 0)
-		p.mark(System)
-		return
-	}
-	p.endMessage(role != 0 && p.spells(role, "user"))
+	p.flush(base)
 }
 
-// isNothing reports whether the member of a message at k is a null that the
-// engine reads as absent. Stable has dropped it; Wire sends it.
+// flush hashes the members that were put off since base, in canonical order.
+func (p *promptWalk) flush(base int) {
+	p.fields(p.later[base:])
+	p.later = p.later[:base]
+}
+
+// isNothing reports whether the member of a message at k is a null or an empty
+// list that the engine reads as absent. Stable has dropped it; Wire sends it.
 func (p *promptWalk) isNothing(k uint32) bool {
-	if p.kind(k+1) != kindNull {
-		return p.kind(k+1) == kindArray && p.nodes[k+1].aux == k+2 && string(p.inner(k)) == "tool_calls"
+	switch name := p.inner(k); p.kind(k + 1) {
+	case kindNull:
+		f := shapes[p.elem].find(name)
+		return string(name) == "content" || f != nil && f.drop&whenNull != 0
+	case kindArray:
+		return p.nodes[k+1].aux == k+2 && string(name) == "tool_calls"
 	}
-	if string(p.inner(k)) == "content" {
-		return true
-	}
-	f := shapes[p.elem].find(p.inner(k))
-	return f != nil && f.drop&whenNull != 0
+	return false
 }
 
 // contentOf hashes content: a text, a list of parts, or null, which is
@@ -100,18 +115,26 @@ func (p *promptWalk) contentOf(i uint32) {
 			p.text(tagText, p.inner(i+1), int(p.nodes[i+1].aux))
 			return
 		}
-		for k, end := i+1, p.nodes[i].aux; k < end; k = p.next(k) {
-			switch p.kind(k) {
-			case kindString:
-				p.text(tagText, p.inner(k), int(p.nodes[k].aux))
-			case kindObject:
-				p.part(k)
-			default:
-				p.bytes(tagMedia, p.canonical(k))
-			}
+		first, rest := movedIn(p.moved, i)
+		for _, k := range first {
+			p.partOrText(k)
+		}
+		for k, end := rest, p.nodes[i].aux; k < end; k = p.next(k) {
+			p.partOrText(k)
 		}
 	default:
 		p.bytes(tagMedia, p.canonical(i))
+	}
+}
+
+func (p *promptWalk) partOrText(k uint32) {
+	switch p.kind(k) {
+	case kindString:
+		p.text(tagText, p.inner(k), int(p.nodes[k].aux))
+	case kindObject:
+		p.part(k)
+	default:
+		p.bytes(tagMedia, p.canonical(k))
 	}
 }
 
@@ -139,37 +162,33 @@ func (p *promptWalk) part(i uint32) {
 		p.tag(tagClose, 0)
 		return
 	}
+	base := len(p.later)
+	var content uint32
 	for k, end := i+1, p.nodes[i].aux; k < end; k = p.next(k + 1) {
-		if p.nodes[k+1].flags&flagDropped == 0 {
-			p.partMember(k)
+		if p.nodes[k+1].flags&flagDropped != 0 {
+			continue
+		}
+		switch string(p.inner(k)) {
+		case "type", "uuid", "cache_control", "prompt_cache_breakpoint":
+		case "detail": // vLLM ignores it
+		case "image_url", "video_url", "audio_url":
+			val := k + 1
+			if url := p.written(val, "url"); url != 0 {
+				val = url
+			}
+			p.bytes(tagMedia, p.inner(k))
+			p.bytes(tagMedia, p.canonical(val))
+		case "content":
+			content = k + 1
+		default:
+			p.later = append(p.later, k)
 		}
 	}
-	p.rest = p.fields(p.rest)
+	p.flush(base)
+	if content != 0 { // of a tool_result, after the id of its call
+		p.contentOf(content)
+	}
 	p.tag(tagClose, 0)
-}
-
-// partMember hashes a member of a part that is not a text part, or leaves it
-// for p.rest.
-func (p *promptWalk) partMember(k uint32) {
-	val := k + 1
-	switch string(p.inner(k)) {
-	case "type", "uuid", "cache_control", "prompt_cache_breakpoint", "detail":
-		return // detail: vLLM ignores it
-	case "image_url", "video_url", "audio_url":
-		if url := p.written(val, "url"); url != 0 {
-			val = url
-		}
-		p.bytes(tagMedia, p.inner(k))
-		p.bytes(tagMedia, p.canonical(val))
-	case "content", "output", "summary":
-		p.bytes(tagPart, p.inner(k))
-		rest := p.rest
-		p.rest = nil
-		p.contentOf(val)
-		p.rest = rest
-	default:
-		p.rest = append(p.rest, k)
-	}
 }
 
 // callsOf hashes the tool calls of an assistant: all members but the index,
@@ -185,17 +204,31 @@ func (p *promptWalk) callsOf(i uint32) {
 			p.bytes(tagMedia, p.canonical(c))
 			continue
 		}
+		base := len(p.later)
+		var function uint32
 		for k, end := c+1, p.nodes[c].aux; k < end; k = p.next(k + 1) {
 			switch string(p.inner(k)) {
 			case "index":
 			case "type":
 				if !p.spells(k+1, "function") {
-					p.rest = append(p.rest, k)
+					p.later = append(p.later, k)
+				}
+			case "function":
+				if function = k + 1; p.kind(function) != kindObject {
+					function = 0
+					p.later = append(p.later, k)
 				}
 			default:
-				p.rest = append(p.rest, k)
+				p.later = append(p.later, k)
 			}
 		}
-		p.rest = p.fields(p.rest)
+		p.flush(base)
+		if function != 0 {
+			p.tag(tagCall, 1)
+			for k, end := function+1, p.nodes[function].aux; k < end; k = p.next(k + 1) {
+				p.later = append(p.later, k)
+			}
+			p.flush(base)
+		}
 	}
 }

@@ -45,7 +45,7 @@ func (w *work) run(c *Canonicalizer, api API, body []byte) Result {
 	w.sortProps = w.strong
 	w.rename = c.options.ReasoningName != ""
 	w.addUsage = c.options.IncludeUsage && r.Stream && (api == Chat || api == Completions) && w.mayAddUsage()
-	w.order, w.members = w.order[:0], w.members[:0]
+	w.order, w.members, w.moved = w.order[:0], w.members[:0], w.moved[:0]
 
 	// No spelling is longer than the caller's, apart from the usage member.
 	w.out = make([]byte, 0, len(body)+len(`"stream_options":{"include_usage":true},`))
@@ -133,10 +133,11 @@ func (w *work) mayAddUsage() bool {
 // scratch is worth keeping.
 func (w *work) release() bool {
 	w.src, w.out, w.entry, w.cache, w.rawTools = nil, nil, nil, nil, nil
-	w.walk = promptWalk{ahead: w.walk.ahead[:0], rest: w.walk.rest[:0]}
+	w.walk = promptWalk{later: w.walk.later[:0]}
 	clear(w.names[:cap(w.names)])
 	clear(w.members[:cap(w.members)])
 	clear(w.root[:cap(w.root)])
+	clear(w.moved[:cap(w.moved)])
 	return cap(w.nodes) <= keepNodes && cap(w.arena) <= keepBytes && cap(w.names) <= keepNodes &&
 		cap(w.members) <= keepNodes && cap(w.table) <= keepNodes && cap(w.order) <= keepNodes &&
 		cap(w.hasher.bounds) <= keepNodes

@@ -20,16 +20,17 @@ type member struct {
 type writer struct {
 	parser
 	out       []byte
-	members   []member // of the objects that are open
-	order     []uint32 // nodes of list elements, for lists that are reordered
-	root      []member // of the root, in the order written
-	stable    bool     // at Stable and Strong
-	sortProps bool     // at Strong: sort properties in schemas
-	rename    bool     // write reasoning_content of assistants as reasoning
-	addUsage  bool     // write stream_options.include_usage
-	keepTools bool     // a tool_choice stands beside tools
-	strong    bool     // at Strong
-	rawTools  []byte   // source of the tools, if they were written anew
+	members   []member    // of the objects that are open
+	order     []uint32    // nodes of list elements, for lists that are reordered
+	moved     []reordered // lists whose first parts move, in document order
+	root      []member    // of the root, in the order written
+	stable    bool        // at Stable and Strong
+	sortProps bool        // at Strong: sort properties in schemas
+	rename    bool        // write reasoning_content of assistants as reasoning
+	addUsage  bool        // write stream_options.include_usage
+	keepTools bool        // a tool_choice stands beside tools
+	strong    bool        // at Strong
+	rawTools  []byte      // source of the tools, if they were written anew
 }
 
 // value writes the value at i under a rule.
