@@ -52,6 +52,7 @@ const (
 	StreamCut                      // the connection is closed
 	StreamError                    // an error frame, then [DONE]; a plain answer becomes a 500
 	StreamAbort                    // finish_reason "abort", then [DONE], as from an instance that shuts down
+	StreamEmpty                    // nothing but [DONE], as from an engine that fails before the first token; a plain answer becomes a 500
 	NoDone                         // the stream is whole but for its [DONE]; plain answers are not affected
 )
 
@@ -78,8 +79,9 @@ type Fault struct {
 	// sends none, as vLLM does.
 	RetryAfter string
 
-	// Stream spoils answers once AfterTokens tokens of content have been sent
-	// (0: before the first). A plain answer is spoiled whole.
+	// Stream spoils answers once AfterTokens tokens of content have been sent: 0
+	// is after the chunk that only names the role, -1 before any. An answer that
+	// is shorter is spoiled before its last token, a plain answer whole.
 	Stream      StreamFault
 	AfterTokens int
 

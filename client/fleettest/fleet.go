@@ -6,6 +6,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +17,6 @@ import (
 // named by index from 0; methods panic when there is no such instance. All
 // methods are safe for concurrent use.
 type Fleet struct {
-	cfg Config
-
 	mu        sync.Mutex
 	instances []*instance
 }
@@ -28,6 +27,7 @@ const keepAlive = 5 * time.Second
 
 // instance is one address and, while it lives, the server behind it.
 type instance struct {
+	cfg    Config
 	name   string
 	addr   string
 	sim    *vllmsim.Server // nil: killed
@@ -37,14 +37,21 @@ type instance struct {
 	starts int
 }
 
-// New starts n instances. It panics when the configuration is impossible or no
-// port can be had: it is meant for tests, like httptest.NewServer. The fleet
-// must be closed.
+// New starts n instances that are alike. It panics when the configuration is
+// impossible or no port can be had: it is meant for tests, like
+// httptest.NewServer. The fleet must be closed.
 func New(n int, cfg Config) *Fleet {
-	f := &Fleet{cfg: cfg}
-	for i := range n {
-		in := &instance{name: fmt.Sprintf("sim-%d", i), addr: "127.0.0.1:0"}
-		if err := in.start(cfg); err != nil {
+	return NewMixed(slices.Repeat([]Config{cfg}, n)...)
+}
+
+// NewMixed starts one instance for each configuration: a fleet in which
+// instances serve different models or adapters, or differ in size or speed.
+// It panics as New does.
+func NewMixed(configs ...Config) *Fleet {
+	f := &Fleet{}
+	for i, cfg := range configs {
+		in := &instance{cfg: cfg, name: fmt.Sprintf("sim-%d", i), addr: "127.0.0.1:0"}
+		if err := in.start(); err != nil {
 			f.Close()
 			panic(err)
 		}
@@ -53,8 +60,8 @@ func New(n int, cfg Config) *Fleet {
 	return f
 }
 
-func (in *instance) start(cfg Config) error {
-	sim, err := vllmsim.NewServer(cfg.engine(in.name))
+func (in *instance) start() error {
+	sim, err := vllmsim.NewServer(in.cfg.engine(in.name))
 	if err != nil {
 		return fmt.Errorf("fleettest: %w", err)
 	}
@@ -127,7 +134,7 @@ func (f *Fleet) Restart(i int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.instances[i].stop()
-	return f.instances[i].start(f.cfg)
+	return f.instances[i].start()
 }
 
 // Drain makes instance i behave as vLLM does while it shuts down gracefully: it

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	openai "github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
@@ -119,6 +120,103 @@ func TestDrain(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, "abort", r.Choices[0].FinishReason)
 	require.Zero(t, r.Usage.CompletionTokens)
+}
+
+func TestFaults(t *testing.T) {
+	fleet := fleettest.New(1, fleettest.Config{TimeScale: 100})
+	defer fleet.Close()
+	c := dial(fleet.URL(0))
+	plain := func() (string, error) {
+		r, err := c.CreateChatCompletion(t.Context(), ask("hi"))
+		if err != nil {
+			return "", err
+		}
+		return string(r.Choices[0].FinishReason), nil
+	}
+	stream := func() error {
+		s, err := c.CreateChatCompletionStream(t.Context(), ask("hi"))
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		for err == nil {
+			_, err = s.Recv()
+		}
+		return err
+	}
+
+	fleet.SetFault(0, fleettest.Fault{Status: 503, Times: 1})
+	_, err := plain()
+	var api *openai.APIError
+	require.ErrorAs(t, err, &api)
+	require.Equal(t, 503, api.HTTPStatusCode)
+	_, err = plain()
+	require.NoError(t, err)
+
+	fleet.SetFault(0, fleettest.Fault{Stream: fleettest.StreamAbort})
+	finish, err := plain()
+	require.NoError(t, err)
+	require.Equal(t, "abort", finish)
+
+	fleet.SetFault(0, fleettest.Fault{Stream: fleettest.StreamError, AfterTokens: 2})
+	require.ErrorAs(t, stream(), &api)
+
+	fleet.SetFault(0, fleettest.Fault{Stream: fleettest.StreamCut, AfterTokens: 2})
+	require.ErrorIs(t, stream(), io.ErrUnexpectedEOF)
+
+	fleet.SetFault(0, fleettest.Fault{Stream: fleettest.StreamEmpty})
+	require.ErrorIs(t, stream(), io.EOF, "which is why a bare client cannot be trusted")
+
+	fleet.SetFault(0, fleettest.Fault{Unhealthy: true})
+	resp, err := http.Get(strings.TrimSuffix(fleet.URL(0), "/v1") + "/health")
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, 503, resp.StatusCode)
+	http.DefaultClient.CloseIdleConnections()
+
+	fleet.SetFault(0, fleettest.Fault{Hang: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = c.CreateChatCompletion(ctx, ask("hi"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	fleet.SetFault(0, fleettest.Fault{})
+	_, err = plain()
+	require.NoError(t, err)
+}
+
+func TestMixedFleet(t *testing.T) {
+	fleet := fleettest.NewMixed(
+		fleettest.Config{TimeScale: 100, Adapters: []string{"law"}},
+		fleettest.Config{TimeScale: 100, Model: "other"},
+	)
+	defer fleet.Close()
+	for i, want := range [][]string{{"sim-70b", "law"}, {"other"}} {
+		list, err := dial(fleet.URL(i)).ListModels(t.Context())
+		require.NoError(t, err)
+		var got []string
+		for _, m := range list.Models {
+			got = append(got, m.ID)
+		}
+		require.Equal(t, want, got)
+	}
+	require.Equal(t, 2, fleet.Len())
+}
+
+func TestCachesCanBeReset(t *testing.T) {
+	fleet := fleettest.New(1, fleettest.Config{TimeScale: 100})
+	defer fleet.Close()
+	c := dial(fleet.URL(0))
+	cached := func() int {
+		r, err := c.CreateChatCompletion(t.Context(), ask(strings.Repeat("long text ", 100)))
+		require.NoError(t, err)
+		return r.Usage.PromptTokensDetails.CachedTokens
+	}
+	require.Zero(t, cached())
+	require.NotZero(t, cached())
+	require.InDelta(t, .5, fleet.Stats()[0].HitRate(), .1)
+	fleet.ResetCaches()
+	require.Zero(t, cached())
 }
 
 func TestImpossibleConfigPanics(t *testing.T) {

@@ -10,6 +10,7 @@ const (
 	StreamCut               // the connection is closed
 	StreamError             // an error frame, then [DONE]; a plain answer becomes a 500
 	StreamAbort             // finish_reason "abort", then [DONE], as from an engine that shuts down
+	StreamEmpty             // nothing but [DONE], as some versions do when the engine fails before the first token; a plain answer becomes a 500
 	NoDone                  // the answer is whole but [DONE] is missing; plain answers are not affected
 )
 
@@ -34,8 +35,10 @@ type Fault struct {
 	// RetryAfter is sent as the Retry-After header with Status when not empty.
 	RetryAfter string
 
-	// Stream spoils answers after AfterTokens tokens of content (0: before the
-	// first). Plain answers have no such point; they are spoiled whole.
+	// Stream spoils answers after AfterTokens tokens of content: 0 is after the
+	// chunk that only names the role, -1 before any. An answer that is shorter
+	// is spoiled before its last token. Plain answers have no such point; they
+	// are spoiled whole.
 	Stream      StreamFault
 	AfterTokens int
 

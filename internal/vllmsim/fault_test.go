@@ -107,6 +107,28 @@ func TestStreamError(t *testing.T) {
 	require.Equal(t, 500, api.HTTPStatusCode)
 }
 
+func TestStreamFaultsBeforeTheFirstEvent(t *testing.T) {
+	f := start(t, Config{})
+	const body = `{"stream":true,"max_tokens":4,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`
+	f.SetFault(Fault{Stream: StreamEmpty})
+	_, text := f.post(t, "/v1/chat/completions", body)
+	require.Equal(t, "data: [DONE]\n\n", text)
+	_, err := f.CreateChatCompletion(t.Context(), user("x"))
+	require.ErrorContains(t, err, "500")
+
+	f.SetFault(Fault{Stream: StreamError, AfterTokens: -1})
+	_, text = f.post(t, "/v1/chat/completions", body)
+	require.Regexp(t, `^data: {"error":.*\n\ndata: \[DONE\]\n\n$`, text)
+
+	f.SetFault(Fault{Stream: StreamCut, AfterTokens: -1})
+	resp, err := f.raw.Post(f.url+"/v1/chat/completions", "", strings.NewReader(body))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Empty(t, got)
+}
+
 func TestNoDone(t *testing.T) {
 	f := start(t, Config{})
 	f.SetFault(Fault{Stream: NoDone})

@@ -129,6 +129,13 @@ func TestChatStream(t *testing.T) {
 	require.Equal(t, plain.Usage.TotalTokens, usage.TotalTokens)
 }
 
+func TestContinuousUsage(t *testing.T) {
+	f := start(t, Config{})
+	_, body := f.post(t, "/v1/chat/completions", `{"stream":true,"max_tokens":3,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"messages":[{"role":"user","content":"x"}]}`)
+	require.Contains(t, body, `"completion_tokens":3`)
+	require.Greater(t, strings.Count(body, `"usage"`), 1)
+}
+
 func TestManyAnswers(t *testing.T) {
 	f := start(t, Config{})
 	req := user(longText)

@@ -54,7 +54,7 @@ func servePlain(w http.ResponseWriter, r *http.Request, j *job, c *call, f forma
 	if j.fault.Stream == StreamAbort {
 		aborted, now = true, make([]progress, len(j.choices))
 	}
-	if j.fault.Stream == StreamError {
+	if j.fault.Stream == StreamError || j.fault.Stream == StreamEmpty {
 		f.writeError(w, internalError())
 		return
 	}
@@ -143,12 +143,16 @@ func (st *streaming) write() (spoiled bool) {
 	for i := range st.now {
 		p, s := &st.now[i], &st.sent[i]
 		if p.started && !s.started {
+			if st.spoilsBefore() {
+				st.spoil()
+				return true
+			}
 			st.begin(i)
 		}
 		for s.generated < p.generated {
 			to := p.generated
-			if f := st.j.fault; f.Stream != StreamOK && f.Stream != NoDone {
-				if st.tokens >= f.AfterTokens || st.tokens == st.total-1 {
+			if st.faulty() {
+				if st.tokens >= st.j.fault.AfterTokens || st.tokens == st.total-1 {
 					st.spoil()
 					return true
 				}
@@ -162,6 +166,15 @@ func (st *streaming) write() (spoiled bool) {
 		}
 	}
 	return false
+}
+
+func (st *streaming) faulty() bool {
+	return st.j.fault.Stream != StreamOK && st.j.fault.Stream != NoDone
+}
+
+// spoilsBefore says that the fault strikes before the first event.
+func (st *streaming) spoilsBefore() bool {
+	return st.faulty() && !st.opened && (st.j.fault.AfterTokens < 0 || st.j.fault.Stream == StreamEmpty)
 }
 
 func (st *streaming) begin(i int) {
@@ -191,6 +204,8 @@ func (st *streaming) spoil() {
 		st.f.failed(&st.b, internalError())
 	case StreamAbort:
 		st.abort()
+	case StreamEmpty:
+		st.b.WriteString("data: [DONE]\n\n")
 	}
 }
 
