@@ -38,11 +38,10 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 		}),
 	}
 	f.endpoints.Store(&map[string]discovery.Endpoint{})
-	resolvers := c.resolvers
-	if c.ranks > 1 {
-		resolvers = make([]discovery.Resolver, len(c.resolvers))
-		for i, r := range c.resolvers {
-			resolvers[i] = discovery.WithRanks(r, c.ranks)
+	resolvers := make([]discovery.Resolver, len(c.resolvers))
+	for i, r := range c.resolvers {
+		if resolvers[i], err = discovery.Ranks(r, c.ranks); err != nil {
+			return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
 		}
 	}
 	f.watcher, err = discovery.Watch(discovery.Options{

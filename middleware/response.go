@@ -80,6 +80,9 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 		return nil, f.fail(PhaseBody, ErrAborted)
 	}
 	f.use = usageIn(body)
+	if f.call.api == canon.Responses {
+		r.responses.remember(responseID(body), f.endpoint.ID)
+	}
 	f.complete(nil)
 	f.close()
 	if f.call.api == canon.Chat {

@@ -62,7 +62,8 @@ func Route(r Routing) Middleware {
 
 type route struct {
 	Routing
-	next http.RoundTripper
+	next      http.RoundTripper
+	responses responses
 }
 
 func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -75,7 +76,7 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
-	f, err := r.takeOff(req.Context(), c)
+	f, err := r.takeOff(req, c)
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
@@ -96,7 +97,8 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 
 // takeOff picks an endpoint and takes a lease on it. When it returns no error,
 // the flight must be landed.
-func (r *route) takeOff(ctx context.Context, c *call) (*flight, error) {
+func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
+	ctx := req.Context()
 	want := affinity.Request{
 		Model: c.prompt.Model, Head: c.prompt.Head, Root: c.prompt.Root,
 		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.hints.CacheKey,
@@ -104,6 +106,13 @@ func (r *route) takeOff(ctx context.Context, c *call) (*flight, error) {
 	}
 	if want.CacheKey == "" {
 		want.CacheKey = c.prompt.CacheKey
+	}
+	if id := responseNamed(c, req.URL.Path); id != "" {
+		place, known := r.responses.place(id)
+		if !known && len(r.Router.Stats()) > 1 {
+			return nil, &Error{Phase: PhasePick, Attempts: c.attempts, Err: &UnknownResponseError{ID: id}}
+		}
+		want.Sticky = place
 	}
 	for waited := false; ; {
 		lease, err := r.Router.Pick(&want)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/prefixwise/prefixwise/canon"
 )
 
 const (
@@ -218,6 +220,9 @@ func (s *stream) obey(v verdict, data, lines []byte) {
 		lines = bytes.Replace(lines, data, mapped, 1)
 	}
 	s.ready = append(s.ready, lines...)
+	if f.call.api == canon.Responses && !s.begun {
+		f.route.responses.remember(responseID(data), f.endpoint.ID)
+	}
 	if v.content && !s.begun {
 		s.begun = true
 		f.relax()

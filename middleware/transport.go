@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/prefixwise/prefixwise/discovery"
@@ -152,7 +151,7 @@ func (t *Transport) newPool(ep discovery.Endpoint) *http.Transport {
 	if dial == nil {
 		d := &net.Dialer{Timeout: t.options.ConnectTimeout, KeepAlive: 15 * time.Second}
 		if !t.options.AllowLinkLocal {
-			d.ControlContext = refuseLinkLocal
+			d.Control = discovery.DialControl
 		}
 		dial = d.DialContext
 	}
@@ -191,16 +190,6 @@ func hostPort(u *url.URL) string {
 		}
 	}
 	return net.JoinHostPort(u.Hostname(), port)
-}
-
-// refuseLinkLocal looks at the address that is really dialled, so that a name
-// cannot be pointed at a metadata service after it was checked.
-func refuseLinkLocal(_ context.Context, _, address string, _ syscall.RawConn) error {
-	ap, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	return discovery.CheckAddr(ap.Addr())
 }
 
 // Keep closes the unused connections of every endpoint that is not in eps and

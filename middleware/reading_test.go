@@ -1,0 +1,84 @@
+package middleware
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prefixwise/prefixwise/canon"
+)
+
+func TestUsageIn(t *testing.T) {
+	tests := map[string]usage{
+		`{"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":0}}}`: {5, 0, 2},
+		`{"usage":{"prompt_tokens":5,"prompt_tokens_details":null}}`:                                      {5, -1, -1},
+		`{ "usage" : { "input_tokens" : 5, "input_tokens_details" : {"cached_tokens" : 4} } }`:            {5, 4, -1},
+		`{"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":1}}`:                      {5, 3, 1},
+		`{"choices":[{"message":{"content":"\"usage\":{\"prompt_tokens\":1}"}}],"usage":null}`:            noUsage,
+		`{"usage":"none"}`:               noUsage,
+		`{"text":"usage"}`:               noUsage,
+		`{"a":"usage"}`:                  noUsage,
+		``:                               noUsage,
+		`{"usage":{"prompt_tokens":-3}}`: noUsage,
+	}
+	for body, want := range tests {
+		require.Equal(t, want, usageIn([]byte(body)), body)
+	}
+}
+
+func TestAborted(t *testing.T) {
+	require.True(t, aborted([]byte(`{"choices":[{"finish_reason":"stop"},{"finish_reason" : "abort"}]}`)))
+	require.False(t, aborted([]byte(`{"choices":[{"message":{"content":"\"finish_reason\":\"abort\""},"finish_reason":"stop"}]}`)))
+	require.False(t, aborted(nil))
+}
+
+func TestMapReasoning(t *testing.T) {
+	tests := map[string]string{
+		`{"choices":[{"message":{"reasoning":"why","content":"x"}}]}`:                                                       `{"choices":[{"message":{"reasoning_content":"why","reasoning":"why","content":"x"}}]}`,
+		`{"choices":[{"delta":{"reasoning": "a\"b" }}]}`:                                                                    `{"choices":[{"delta":{"reasoning_content":"a\"b","reasoning": "a\"b" }}]}`,
+		`{"choices":[{"message":{"reasoning":"1"}},{"message":{"content":"\"reasoning\""}},{"message":{"reasoning":"2"}}]}`: `{"choices":[{"message":{"reasoning_content":"1","reasoning":"1"}},{"message":{"content":"\"reasoning\""}},{"message":{"reasoning_content":"2","reasoning":"2"}}]}`,
+		`{"choices":[{"message":{"reasoning":"why","reasoning_content":null}}]}`:                                            `{"choices":[{"message":{"reasoning":"why","reasoning_content":"why"}}]}`,
+		`{"choices":[{"message":{"reasoning":"why","reasoning_content":"kept"}}]}`:                                          `{"choices":[{"message":{"reasoning":"why","reasoning_content":"kept"}}]}`,
+		`{"choices":[{"message":{"reasoning":null}}]}`:                                                                      `{"choices":[{"message":{"reasoning":null}}]}`,
+		`{"reasoning":"elsewhere"}`:                                                                                         `{"reasoning":"elsewhere"}`,
+		`"reasoning"`:                                                                                                       `"reasoning"`,
+	}
+	for body, want := range tests {
+		require.Equal(t, want, string(mapReasoning([]byte(body))), body)
+	}
+}
+
+// Whatever the text, mapping keeps it JSON and every other member's value.
+func FuzzMapReasoning(f *testing.F) {
+	f.Add(`{"choices":[{"message":{"reasoning":"why","content":"x"}}]}`)
+	f.Add(`{"choices":[{"delta":{"reasoning":"why","reasoning_content":null}},{"message":{"reasoning":{"a":1}}}]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		got := mapReasoning([]byte(body))
+		if !json.Valid([]byte(body)) {
+			return
+		}
+		require.True(t, json.Valid(got), "%s", got)
+	})
+}
+
+// No sequence of events makes a judge panic, and a stream without an end mark
+// is never complete.
+func FuzzJudge(f *testing.F) {
+	f.Add(`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`, "[DONE]")
+	f.Add(`{"type":"message_start","message":{"usage":{"input_tokens":1}}}`, `{"type":"message_stop"}`)
+	f.Add(`{"error":"text"}`, `{"type":"error","error":{"message":"m"}}`)
+	f.Fuzz(func(t *testing.T, one, two string) {
+		for _, api := range []canon.API{canon.Chat, canon.Responses} {
+			j := judgeOf(api, true, nil)
+			last := false
+			for _, event := range []string{one, two} {
+				v, _ := j.event([]byte(event))
+				last = last || v.last || v.failed != nil
+			}
+			if !last {
+				require.Error(t, j.ended())
+			}
+		}
+	})
+}

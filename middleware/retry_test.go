@@ -1,0 +1,275 @@
+package middleware
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/canon"
+)
+
+const answerOK = `{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],` +
+	`"usage":{"prompt_tokens":20,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":16}}}`
+
+// Which statuses are tried elsewhere, and that the last answer of an engine
+// reaches the caller with its body.
+func TestRetryByStatus(t *testing.T) {
+	for code, attempts := range map[int]int{
+		200: 1, 400: 1, 401: 1, 403: 1, 404: 1, 409: 1, 413: 1, 422: 1, 501: 1,
+		408: 4, 429: 4, 500: 4, 502: 4, 503: 4, 504: 4,
+	} {
+		f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(code, `{"error":{"message":"no"}}`) })
+		resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1, MaxWait: 1}), chatPath, chat)
+		require.NoError(t, err, code)
+		require.Equal(t, code, resp.StatusCode)
+		require.Equal(t, attempts, f.attempts(), code)
+		body, err := readAll(resp)
+		require.NoError(t, err)
+		require.Equal(t, `{"error":{"message":"no"}}`, body)
+		require.Zero(t, f.inFlight(), "an error response ends its lease at once")
+		if code >= 400 {
+			require.Equal(t, "false", resp.Header.Get("X-Should-Retry"))
+		}
+		hosts := map[string]bool{}
+		for _, s := range f.seen[:min(3, attempts)] {
+			hosts[s.host] = true
+		}
+		require.Len(t, hosts, min(3, attempts), "each attempt goes to an endpoint that was not tried yet")
+	}
+}
+
+func TestNotFoundIsRetriedOnceInAMixedFleet(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(404, `{}`) })
+	resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1, NotFound: true}), chatPath, chat)
+	require.NoError(t, err)
+	require.Equal(t, 404, resp.StatusCode)
+	require.Equal(t, 2, f.attempts())
+}
+
+func TestFailuresToConnectAreRetried(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	f := newFakeFleet(t, func(_ *http.Request, n int) (*http.Response, error) {
+		if n < 3 {
+			return nil, refused
+		}
+		return status(200, answerOK)
+	})
+	var failed []string
+	r := f.routing()
+	r.ConnectFailed = func(id string) { failed = append(failed, id) }
+	resp, err := post(t.Context(), f.chain(r, RetryOptions{MinWait: 1}), chatPath, chat)
+	require.NoError(t, err)
+	require.Equal(t, "3", resp.Header.Get(HeaderAttempts))
+	require.Equal(t, "failover", resp.Header.Get(HeaderOverflow))
+	require.Len(t, failed, 2)
+
+	f = newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return nil, refused })
+	_, err = post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1}), chatPath, chat)
+	var typed *Error
+	require.ErrorAs(t, err, &typed)
+	require.Equal(t, PhaseConnect, typed.Phase)
+	require.Equal(t, 4, typed.Attempts)
+	require.ErrorIs(t, err, refused)
+	require.Zero(t, f.inFlight())
+}
+
+// A plain answer that breaks off, or that a stopping engine gave up, is sent
+// elsewhere: the caller has nothing of it.
+func TestBrokenPlainAnswersAreRetried(t *testing.T) {
+	for name, broken := range map[string]func() (*http.Response, error){
+		"cut": func() (*http.Response, error) {
+			resp, _ := status(200, "")
+			resp.Body, resp.ContentLength = io.NopCloser(cut(answerOK[:30])), int64(len(answerOK))
+			return resp, nil
+		},
+		"aborted": func() (*http.Response, error) {
+			return status(200, strings.Replace(answerOK, `"finish_reason":"stop"`, `"finish_reason": "abort"`, 1))
+		},
+	} {
+		f := newFakeFleet(t, func(_ *http.Request, n int) (*http.Response, error) {
+			if n == 1 {
+				return broken()
+			}
+			return status(200, answerOK)
+		})
+		resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1}), chatPath, chat)
+		require.NoError(t, err, name)
+		body, err := readAll(resp)
+		require.NoError(t, err, name)
+		require.Equal(t, answerOK, body, name)
+		require.Equal(t, 2, f.attempts(), name)
+	}
+}
+
+// Every attempt sends the same bytes, and the caller's request stays as it was.
+func TestEveryAttemptSendsTheSameBytes(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(503, `{}`) })
+	body := `{ "messages" : [ {"content":"\u0068ello","role":"user"} ], "model":"m" }`
+	req, err := http.NewRequest(http.MethodPost, chatPath, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	before := req.Header.Clone()
+	_, err = f.chain(f.routing(), RetryOptions{MinWait: 1}).RoundTrip(req)
+	require.NoError(t, err)
+	for _, s := range f.seen {
+		require.JSONEq(t, chat, s.body)
+		require.Equal(t, f.seen[0].body, s.body)
+		require.NotContains(t, s.body, " ", "the bytes are canonical")
+		require.Equal(t, "/v1/chat/completions", s.path)
+	}
+	require.Equal(t, before, req.Header)
+	require.Equal(t, chatPath, req.URL.String())
+	require.EqualValues(t, len(body), req.ContentLength)
+}
+
+// An upload is streamed, not buffered, and so gets one attempt.
+func TestUploadsAreNotBuffered(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(503, `{}`) })
+	pr, pw := io.Pipe()
+	req, err := http.NewRequest(http.MethodPost, "http://fleet.test/v1/files", pr)
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	go func() {
+		io.Copy(pw, io.LimitReader(rand.Reader, 1<<20))
+		pw.Close()
+	}()
+	resp, err := f.chain(f.routing(), RetryOptions{}).RoundTrip(req)
+	require.NoError(t, err)
+	require.Equal(t, 503, resp.StatusCode)
+	require.Equal(t, 1, f.attempts())
+	require.Len(t, f.seen[0].body, 1<<20)
+}
+
+func TestBodyOverTheLimitIsRefusedBeforeSending(t *testing.T) {
+	c, err := canon.New(canon.Options{MaxBytes: 1000})
+	require.NoError(t, err)
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, `{}`) })
+	rt := Chain(Canonicalize(c, CanonicalizeOptions{}), Retry(RetryOptions{}), Route(f.routing()))(f)
+	for _, length := range []int64{2000, -1} {
+		req, err := http.NewRequest(http.MethodPost, chatPath, io.NopCloser(bytes.NewReader(make([]byte, 2000))))
+		require.NoError(t, err)
+		req.ContentLength = length
+		_, err = rt.RoundTrip(req)
+		require.ErrorIs(t, err, canon.ErrTooLarge)
+		var typed *Error
+		require.ErrorAs(t, err, &typed)
+		require.Equal(t, PhasePrepare, typed.Phase)
+	}
+	require.Zero(t, f.attempts())
+}
+
+// A fleet that refuses everything is sent no more than the budget on top of
+// one attempt a call.
+func TestRetryBudget(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(503, `{}`) })
+	rt := f.chain(f.routing(), RetryOptions{MinWait: 1, MaxWait: 1})
+	for range 1000 {
+		_, err := post(t.Context(), rt, chatPath, chat)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1000+budgetTokens/budgetRetryCost, f.attempts())
+}
+
+func TestRetryAfterIsHonouredAndCapped(t *testing.T) {
+	for header, wait := range map[string]time.Duration{"2": 2 * time.Second, "86400": 10 * time.Second, "nonsense": 0, "-5": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeFleet(t, func(_ *http.Request, n int) (*http.Response, error) {
+				if n > 1 {
+					return status(200, answerOK)
+				}
+				resp, err := status(503, `{}`)
+				resp.Header.Set("Retry-After", header)
+				return resp, err
+			})
+			begin := time.Now()
+			resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{}), chatPath, chat)
+			require.NoError(t, err)
+			require.Equal(t, 200, resp.StatusCode)
+			require.InDelta(t, wait, time.Since(begin), float64(25*time.Millisecond), header)
+		})
+	}
+}
+
+func TestCancelWhileWaitingToRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+			resp, err := status(503, `{}`)
+			resp.Header.Set("Retry-After", "9")
+			return resp, err
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		_, err := post(ctx, f.chain(f.routing(), RetryOptions{}), chatPath, chat)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(begin))
+		require.Zero(t, f.inFlight())
+	})
+}
+
+// Retry stands alone too: without Route below it retries what the transport
+// reports.
+func TestRetryAlone(t *testing.T) {
+	n := 0
+	rt := Retry(RetryOptions{MinWait: 1})(roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		n++
+		body, _ := io.ReadAll(req.Body)
+		require.Equal(t, chat, string(body))
+		if n < 3 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return status(200, answerOK)
+	}))
+	resp, err := post(t.Context(), rt, chatPath, chat)
+	require.NoError(t, err)
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, 3, n)
+}
+
+func TestRetriesAreTraced(t *testing.T) {
+	f := newFakeFleet(t, func(_ *http.Request, n int) (*http.Response, error) {
+		if n == 1 {
+			return status(500, `{}`)
+		}
+		return status(200, answerOK)
+	})
+	var log []any
+	trace := &Trace{
+		Picked:   func(p Picked) { log = append(log, p) },
+		Retrying: func(r Retrying) { r.Wait = 0; log = append(log, r) },
+		Done:     func(d Done) { d.Total = 0; log = append(log, d) },
+	}
+	ctx := WithTrace(t.Context(), trace)
+	_, err := post(ctx, f.chain(f.routing(), RetryOptions{MinWait: 1}), chatPath, chat)
+	require.NoError(t, err)
+	first, next := log[0].(Picked), log[2].(Picked)
+	require.Equal(t, first.Home, first.Endpoint)
+	require.NotEqual(t, first.Endpoint, next.Endpoint)
+	require.Equal(t, []any{
+		Picked{Attempt: 1, Endpoint: first.Endpoint, Home: first.Endpoint, Strategy: "affinity", Reason: "home"},
+		Retrying{Attempt: 1, Endpoint: first.Endpoint, Status: 500},
+		Picked{Attempt: 2, Endpoint: next.Endpoint, Home: first.Endpoint, Strategy: "affinity", Reason: "failover", Overflow: true},
+		Done{Endpoint: next.Endpoint, Strategy: "affinity", Reason: "failover", Overflow: true, Attempts: 2, API: canon.Chat,
+			Model: "m", Status: 200, PromptTokens: 20, CachedTokens: 16, CompletionTokens: 2},
+	}, log)
+}
+
+func TestNoEndpointServesTheModel(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	require.NoError(t, f.router.Set([]affinity.Endpoint{{ID: "a", Models: []string{"x", "y"}}}))
+	_, err := post(t.Context(), f.chain(f.routing(), RetryOptions{}), chatPath, chat)
+	require.ErrorIs(t, err, affinity.ErrModelNotServed)
+	require.ErrorContains(t, err, "x, y")
+	require.Zero(t, f.attempts())
+}

@@ -1,0 +1,209 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/discovery"
+)
+
+func TestRedirectsAreErrors(t *testing.T) {
+	for _, code := range []int{301, 302, 303, 304, 307, 308} {
+		f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+			resp, err := status(code, "")
+			resp.Header.Set("Location", "http://evil.test/")
+			return resp, err
+		})
+		_, err := post(t.Context(), f.chain(f.routing(), RetryOptions{}), chatPath, chat)
+		require.ErrorIs(t, err, ErrRedirect)
+		require.Equal(t, 1, f.attempts())
+		require.Zero(t, f.inFlight())
+	}
+}
+
+func TestErrorBodiesAreCapped(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+		resp, err := status(400, "")
+		resp.Body, resp.ContentLength = io.NopCloser(filler{}), -1
+		return resp, err
+	})
+	resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{}), chatPath, chat)
+	require.NoError(t, err)
+	body, err := readAll(resp)
+	require.NoError(t, err)
+	require.Len(t, body, maxErrorBody)
+	require.Zero(t, f.inFlight())
+}
+
+func TestRequestIsAddressedToItsEndpoint(t *testing.T) {
+	f := newFakeFleet(t, func(req *http.Request, _ int) (*http.Response, error) {
+		require.Equal(t, "engine.test:8000", req.URL.Host)
+		require.Equal(t, "engine.test:8000", req.Host)
+		return status(200, answerOK)
+	})
+	r := f.routing()
+	r.Header = http.Header{"Authorization": {"Bearer fleet"}}
+	r.Lookup = func(id string) (discovery.Endpoint, bool) {
+		return discovery.Endpoint{ID: id, URL: &url.URL{Scheme: "http", Host: "engine.test:8000", Path: "/pool"}, Rank: 3}, true
+	}
+	_, err := post(t.Context(), f.chain(r, RetryOptions{}), chatPath+"?x=1", chat)
+	require.NoError(t, err)
+	require.Equal(t, "/pool/v1/chat/completions", f.seen[0].path)
+	require.Equal(t, "Bearer fleet", f.seen[0].header.Get("Authorization"))
+	require.Equal(t, "3", f.seen[0].header.Get("X-Data-Parallel-Rank"))
+}
+
+func TestWaitsForTheFirstEndpoint(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	require.NoError(t, f.router.Set(nil))
+	r := f.routing()
+	r.Wait = func(context.Context) error { return f.router.Set([]affinity.Endpoint{{ID: "late"}}) }
+	resp, err := post(t.Context(), f.chain(r, RetryOptions{}), chatPath, chat)
+	require.NoError(t, err)
+	require.Equal(t, "late", resp.Header.Get(HeaderEndpoint))
+
+	require.NoError(t, f.router.Set(nil))
+	r.Wait = func(context.Context) error { return errors.New("no such host") }
+	_, err = post(t.Context(), f.chain(r, RetryOptions{}), chatPath, chat)
+	require.ErrorContains(t, err, "no such host")
+	r.Wait = nil
+	_, err = post(t.Context(), f.chain(r, RetryOptions{}), chatPath, chat)
+	require.ErrorIs(t, err, affinity.ErrNoEndpoints)
+}
+
+// An endpoint that leaves between the pick and the look-up is passed over.
+func TestEndpointThatJustLeft(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	r := f.routing()
+	gone := 0
+	r.Lookup = func(id string) (discovery.Endpoint, bool) {
+		if gone++; gone == 1 {
+			return discovery.Endpoint{}, false
+		}
+		return f.lookup(id)
+	}
+	_, err := post(t.Context(), f.chain(r, RetryOptions{}), chatPath, chat)
+	require.NoError(t, err)
+	r.Lookup = func(string) (discovery.Endpoint, bool) { return discovery.Endpoint{}, false }
+	_, err = post(t.Context(), f.chain(r, RetryOptions{}), chatPath, chat)
+	require.ErrorIs(t, err, affinity.ErrNoEndpoints)
+	require.Zero(t, f.inFlight())
+}
+
+// Requests of one conversation go to one endpoint, those of others elsewhere
+// too; a session, a tenant and a cache key change the key as they should.
+func TestPromptsHaveAHome(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	rt := f.chain(f.routing(), RetryOptions{})
+	at := func(ctx context.Context, body string) string {
+		resp, err := post(ctx, rt, chatPath, body)
+		require.NoError(t, err)
+		return resp.Header.Get(HeaderEndpoint)
+	}
+	turn := func(user, rest string) string {
+		return `{"model":"m","messages":[{"role":"user","content":"` + user + `"}` + rest + `]}`
+	}
+	homes := map[string]bool{}
+	for i := range 64 {
+		user := strings.Repeat("x", i)
+		home := at(t.Context(), turn(user, ""))
+		homes[home] = true
+		require.Equal(t, home, at(t.Context(), turn(user, `,{"role":"assistant","content":"a"},{"role":"user","content":"b"}`)))
+	}
+	require.Len(t, homes, 3)
+
+	session := WithHints(t.Context(), Hints{Session: "s"})
+	require.Equal(t, at(session, turn("one", "")), at(session, turn("two", "")))
+	tenants := map[string]bool{}
+	for i := range 64 {
+		tenants[at(WithHints(t.Context(), Hints{Tenant: strings.Repeat("t", i+1)}), turn("same", ""))] = true
+	}
+	require.Len(t, tenants, 3)
+}
+
+func TestExtraBodyReachesTheWire(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	ctx := WithHints(t.Context(), Hints{ExtraBody: map[string]any{"cache_salt": "s", "priority": 1}})
+	ctx = WithHints(ctx, Hints{ExtraBody: map[string]any{"priority": 2}, Session: "x"})
+	_, err := post(ctx, f.chain(f.routing(), RetryOptions{}), chatPath, chat)
+	require.NoError(t, err)
+	require.Contains(t, f.seen[0].body, `"cache_salt":"s"`)
+	require.Contains(t, f.seen[0].body, `"priority":2`)
+
+	_, err = post(WithHints(t.Context(), Hints{ExtraBody: map[string]any{"f": func() {}}}),
+		f.chain(f.routing(), RetryOptions{}), chatPath, chat)
+	require.ErrorContains(t, err, `"f"`)
+}
+
+// Everything that is not an inference request is passed on as it comes.
+func TestOtherRequestsPass(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+		resp, err := status(200, "")
+		resp.Header.Set("Content-Type", "audio/mpeg")
+		resp.Body = io.NopCloser(strings.NewReader("sound"))
+		return resp, err
+	})
+	rt := f.chain(f.routing(), RetryOptions{})
+	resp, err := post(t.Context(), rt, "http://fleet.test/v1/audio/speech", `{"b":1, "a":2}`)
+	require.NoError(t, err)
+	require.Equal(t, 1, f.inFlight())
+	body, err := readAll(resp)
+	require.NoError(t, err)
+	require.Equal(t, "sound", body)
+	require.Zero(t, f.inFlight())
+	require.Equal(t, `{"b":1, "a":2}`, f.seen[0].body)
+}
+
+// What names a response goes to the engine that made it.
+func TestResponsesAreSticky(t *testing.T) {
+	f := newFakeFleet(t, func(req *http.Request, n int) (*http.Response, error) {
+		return status(200, `{"id":"resp_`+strings.TrimSuffix(req.URL.Host, ".test")+`","object":"response","usage":{"input_tokens":1}}`)
+	})
+	rt := f.chain(f.routing(), RetryOptions{})
+	const path = "http://fleet.test/v1/responses"
+	for i := range 20 {
+		resp, err := post(t.Context(), rt, path, `{"model":"m","input":"`+strings.Repeat("x", i)+`"}`)
+		require.NoError(t, err)
+		home := resp.Header.Get(HeaderEndpoint)
+		resp, err = post(t.Context(), rt, path, `{"model":"m","input":"and then","previous_response_id":"resp_`+home+`"}`)
+		require.NoError(t, err)
+		require.Equal(t, home, resp.Header.Get(HeaderEndpoint))
+		req, err := http.NewRequest(http.MethodGet, path+"/resp_"+home+"/input_items", nil)
+		require.NoError(t, err)
+		resp, err = rt.RoundTrip(req)
+		require.NoError(t, err)
+		require.Equal(t, home, resp.Header.Get(HeaderEndpoint))
+		_, err = readAll(resp)
+		require.NoError(t, err)
+	}
+	_, err := post(t.Context(), rt, path, `{"model":"m","input":"and then","previous_response_id":"resp_unheard"}`)
+	var unknown *UnknownResponseError
+	require.ErrorAs(t, err, &unknown)
+	require.Equal(t, "resp_unheard", unknown.ID)
+
+	require.NoError(t, f.router.Set([]affinity.Endpoint{{ID: "b"}, {ID: "c"}}))
+	_, err = post(t.Context(), rt, path, `{"model":"m","input":"and then","previous_response_id":"resp_a"}`)
+	require.ErrorIs(t, err, affinity.ErrStickyGone)
+	require.Zero(t, f.inFlight())
+}
+
+func TestRememberedResponsesAreBounded(t *testing.T) {
+	var r responses
+	for i := range 3 * maxResponses {
+		r.remember(fmt.Sprint(i), "a")
+	}
+	require.Len(t, r.places, maxResponses)
+	_, ok := r.place(fmt.Sprint(3*maxResponses - 1))
+	require.True(t, ok)
+	_, ok = r.place(fmt.Sprint(2*maxResponses - 1))
+	require.False(t, ok)
+}
