@@ -84,7 +84,12 @@ func (w *writer) tool(i uint32) {
 		if f := w.get(i, "function"); f != 0 && w.get(f, "strict") != 0 {
 			strict = w.get(f, "strict")
 		}
-		w.sortProps = strict == 0 || w.kind(strict) == kindNull || w.kind(strict) == kindFalse
+		switch {
+		case strict == 0 || w.kind(strict) == kindNull:
+			w.sortProps = w.api != Responses // where strict is the default
+		default:
+			w.sortProps = w.kind(strict) == kindFalse
+		}
 	}
 	w.value(i, ruleTool)
 	w.sortProps = sort

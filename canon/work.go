@@ -179,7 +179,7 @@ func (w *writer) formOf(raw []byte, sorted bool) toolForm {
 	var alone writer
 	alone.reset(raw, maxDepth)
 	alone.parse()
-	alone.stable, alone.sortProps = w.stable, sorted
+	alone.api, alone.stable, alone.sortProps = w.api, w.stable, sorted
 	alone.tools(0)
 	return toolForm{bytes: bytes.Clone(alone.out), hash: xxhash.Sum64(alone.out)}
 }
