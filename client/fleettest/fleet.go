@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -32,9 +31,9 @@ type instance struct {
 	addr   string
 	sim    *vllmsim.Server // nil: killed
 	http   *http.Server
+	gate   *gate
 	served chan struct{} // closed when http has stopped
 	last   Stats         // of the server that was killed last
-	starts int
 }
 
 // New starts n instances that are alike. It panics when the configuration is
@@ -50,7 +49,7 @@ func New(n int, cfg Config) *Fleet {
 func NewMixed(configs ...Config) *Fleet {
 	f := &Fleet{}
 	for i, cfg := range configs {
-		in := &instance{cfg: cfg, name: fmt.Sprintf("sim-%d", i), addr: "127.0.0.1:0"}
+		in := &instance{cfg: cfg, name: fmt.Sprintf("sim-%d", i)}
 		if err := in.start(); err != nil {
 			f.Close()
 			panic(err)
@@ -65,22 +64,21 @@ func (in *instance) start() error {
 	if err != nil {
 		return fmt.Errorf("fleettest: %w", err)
 	}
-	l, err := net.Listen("tcp", in.addr)
+	l, err := listen(in.addr)
 	if err != nil {
 		sim.Close()
 		return fmt.Errorf("fleettest: %w", err)
 	}
-	if in.starts == 0 { // later ones are at the same address, which others may be reading
+	if in.addr == "" { // it keeps the address it had first, which others may be reading
 		in.addr = l.Addr().String()
 	}
-	in.sim, in.served = sim, make(chan struct{})
+	in.sim, in.gate, in.served = sim, newGate(sim), make(chan struct{})
 	in.http = &http.Server{
-		Handler:     sim,
+		Handler:     in.gate,
 		IdleTimeout: keepAlive,
 		// The messages would be about connections that tests cut on purpose.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
-	in.starts++
 	go func(s *http.Server, done chan struct{}) {
 		defer close(done)
 		s.Serve(l) // ends with the Close in stop
@@ -95,8 +93,9 @@ func (in *instance) stop() {
 	in.last = in.stats()
 	in.http.Close()
 	<-in.served
-	in.sim.Close()
-	in.sim, in.http = nil, nil
+	in.sim.Close() // after the connections, so that nobody hears of it
+	in.gate.close()
+	in.sim, in.http, in.gate = nil, nil, nil
 	in.last.Running, in.last.Waiting, in.last.Alive = 0, 0, false
 }
 

@@ -23,3 +23,11 @@ func BenchmarkChatPrompt(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkTokenize(b *testing.B) {
+	text := strings.Repeat("Some words of a system prompt. ", 2000)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		Tokenize(text)
+	}
+}

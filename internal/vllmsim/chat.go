@@ -46,13 +46,13 @@ type openAIChat struct {
 }
 
 type chatChunk struct {
-	ID      string       `json:"id"`
-	Object  string       `json:"object"`
-	Created int64        `json:"created"`
-	Model   string       `json:"model"`
-	Choices []chatChoice `json:"choices"`
-	Usage   *usage       `json:"usage,omitempty"`
-	Print   *string      `json:"system_fingerprint,omitempty"`
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	Model       string       `json:"model"`
+	Choices     []chatChoice `json:"choices"`
+	Usage       *usage       `json:"usage,omitempty"`
+	Fingerprint *string      `json:"system_fingerprint,omitempty"`
 }
 
 type chatChoice struct {
@@ -70,7 +70,7 @@ type chatText struct {
 
 func (f openAIChat) chunk(b *bytes.Buffer, j *job, u *usage, choices ...chatChoice) {
 	event(b, chatChunk{ID: j.id, Object: "chat.completion.chunk", Created: j.created, Model: j.model,
-		Choices: append([]chatChoice{}, choices...), Usage: u, Print: j.print})
+		Choices: append([]chatChoice{}, choices...), Usage: u, Fingerprint: j.fingerprint})
 }
 
 func (f openAIChat) opened(*bytes.Buffer, *job, []progress) {}
@@ -101,7 +101,7 @@ func (f openAIChat) closed(b *bytes.Buffer, j *job, u usage, done bool) {
 }
 
 func (f openAIChat) whole(j *job, texts, finishes []string, u usage) any {
-	a := chatChunk{ID: j.id, Object: "chat.completion", Created: j.created, Model: j.model, Usage: &u, Print: j.print}
+	a := chatChunk{ID: j.id, Object: "chat.completion", Created: j.created, Model: j.model, Usage: &u, Fingerprint: j.fingerprint}
 	for i := range texts {
 		a.Choices = append(a.Choices, chatChoice{Index: i,
 			Message: &chatText{Role: "assistant", Content: texts[i]}, FinishReason: &finishes[i]})

@@ -62,13 +62,13 @@ type openAIText struct {
 }
 
 type textChunk struct {
-	ID      string       `json:"id"`
-	Object  string       `json:"object"`
-	Created int64        `json:"created"`
-	Model   string       `json:"model"`
-	Choices []textChoice `json:"choices"`
-	Usage   *usage       `json:"usage,omitempty"`
-	Print   *string      `json:"system_fingerprint,omitempty"`
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	Model       string       `json:"model"`
+	Choices     []textChoice `json:"choices"`
+	Usage       *usage       `json:"usage,omitempty"`
+	Fingerprint *string      `json:"system_fingerprint,omitempty"`
 }
 
 type textChoice struct {
@@ -80,7 +80,7 @@ type textChoice struct {
 
 func (f openAIText) chunk(b *bytes.Buffer, j *job, u *usage, choices ...textChoice) {
 	event(b, textChunk{ID: j.id, Object: "text_completion", Created: j.created, Model: j.model,
-		Choices: append([]textChoice{}, choices...), Usage: u, Print: j.print})
+		Choices: append([]textChoice{}, choices...), Usage: u, Fingerprint: j.fingerprint})
 }
 
 func (f openAIText) opened(*bytes.Buffer, *job, []progress) {}
@@ -106,7 +106,7 @@ func (f openAIText) closed(b *bytes.Buffer, j *job, u usage, done bool) {
 }
 
 func (f openAIText) whole(j *job, texts, finishes []string, u usage) any {
-	a := textChunk{ID: j.id, Object: "text_completion", Created: j.created, Model: j.model, Usage: &u, Print: j.print}
+	a := textChunk{ID: j.id, Object: "text_completion", Created: j.created, Model: j.model, Usage: &u, Fingerprint: j.fingerprint}
 	for i := range texts {
 		a.Choices = append(a.Choices, textChoice{Index: i, Text: texts[i], FinishReason: &finishes[i]})
 	}

@@ -38,17 +38,17 @@ func (p *sampling) continuousUsage() bool {
 
 // job is an accepted request: what to compute and what to say.
 type job struct {
-	id      string
-	model   string
-	created int64
-	print   *string // system_fingerprint
-	stream  bool
-	prompts int
-	choices []choice
-	work    []Request
-	fault   Fault
-	refuse  bool // draining
-	details bool // report cached tokens
+	id          string
+	model       string
+	created     int64
+	fingerprint *string
+	stream      bool
+	prompts     int
+	choices     []choice
+	work        []Request
+	fault       Fault
+	refuse      bool // draining
+	details     bool // report cached tokens
 }
 
 // choice is one answer.
@@ -105,7 +105,7 @@ func (s *Server) newJob(id string, p *sampling, prompts [][]uint32) (*job, *apiE
 		j.model = s.cfg.Model
 	}
 	if s.cfg.Name != "" {
-		j.print = &s.cfg.Name
+		j.fingerprint = &s.cfg.Name
 	}
 	salt := ""
 	if p.CacheSalt != nil {
