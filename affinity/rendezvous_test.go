@@ -105,7 +105,7 @@ func within(t testing.TB, n, total int, share float64, what string) {
 }
 
 func TestSharesAreEven(t *testing.T) {
-	const keys = 40000
+	const keys = 10000
 	for _, n := range []int{2, 8, 31} {
 		es := fleet(n)
 		homes, seconds := map[string]int{}, map[string]int{}
@@ -126,7 +126,7 @@ func TestSharesAreEven(t *testing.T) {
 }
 
 func TestAddingMovesItsShare(t *testing.T) {
-	const keys = 20000
+	const keys = 5000
 	for _, n := range []int{3, 8, 31} {
 		es := fleet(n + 1)
 		moved := 0
@@ -142,7 +142,7 @@ func TestAddingMovesItsShare(t *testing.T) {
 }
 
 func TestWeightsAreRespected(t *testing.T) {
-	const keys = 60000
+	const keys = 20000
 	for _, weights := range [][]uint32{{1, 2}, {1, 3, 0}, {65536, 32768, 1}, {5, 5, 5, 1, 1, 1, 1, 1}, {100, 101, 99}} {
 		es := fleet(len(weights))
 		var sum float64

@@ -91,7 +91,7 @@ func TestGoldenStrideVisitsEveryPlace(t *testing.T) {
 }
 
 func TestRandomFollowsWeights(t *testing.T) {
-	const picks = 20000
+	const picks = 8000
 	es := fleet(4)
 	even := count(t, newRouter(t, Options{Strategy: Random}, es...), picks, Request{})
 	for i := range es {
@@ -105,7 +105,7 @@ func TestRandomFollowsWeights(t *testing.T) {
 }
 
 func TestRandomGivesTheShareOfAFullOneToAll(t *testing.T) {
-	const picks = 20000
+	const picks = 8000
 	es := fleet(5)
 	es[1].Limit, es[3].Weight = 1, 2
 	r := newRouter(t, Options{Strategy: Random}, es...)
@@ -146,7 +146,7 @@ func TestLeastOutstandingBreaksTiesAtRandom(t *testing.T) {
 	// Clients that all started with the first endpoint would send it their
 	// first requests together, and after that all the requests that meet an
 	// idle fleet.
-	const picks = 20000
+	const picks = 8000
 	es := fleet(5)
 	r := newRouter(t, Options{Strategy: LeastOutstanding}, es...)
 	pick(t, r, Request{Sticky: es[0].ID})
