@@ -46,7 +46,9 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 			tried = nil
 		}
 		c.reason = ReasonFailover
-		c.slot = r.takeLeast(&c, tried)
+		if c.slot = r.takeLeast(&c, tried); c.slot != nil && c.slot == c.home {
+			c.reason = ReasonHome
+		}
 	case strategy == RoundRobin:
 		roundRobin(&c, tried)
 	case strategy == Random:

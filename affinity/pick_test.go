@@ -280,7 +280,9 @@ func TestTriedAreExcluded(t *testing.T) {
 		busy.Release(Outcome{})
 	}
 	only := newRouter(t, Options{}, es[0])
-	require.Equal(t, es[0].ID, pick(t, only, Request{Root: 1, Tried: []string{es[0].ID}}).Endpoint())
+	again := pick(t, only, Request{Root: 1, Tried: []string{es[0].ID}})
+	require.Equal(t, es[0].ID, again.Endpoint())
+	require.Equal(t, ReasonHome, again.Reason(), "back at home is no overflow")
 }
 
 func TestSticky(t *testing.T) {
