@@ -10,8 +10,9 @@
 // responses, messages, models, health, metrics), streams, error bodies and
 // metric names, and a prefix cache of 16-token blocks: a prompt takes as long
 // as its uncached tokens need, and usage says how many were cached. Answers are
-// words without meaning, the same for equal prompts on every instance. How fast
-// an instance is, is assumed and not measured: see the fields of [Config].
+// words without meaning, the same for equal prompts on every instance; a function
+// is called, with made-up arguments, when tool_choice forces it. How fast an
+// instance is, is assumed and not measured: see the fields of [Config].
 //
 // [Fleet.Stats] tells what each instance has done. [Fleet.Kill],
 // [Fleet.Restart], [Fleet.Drain] and [Fleet.SetFault] make instances fail, hang,

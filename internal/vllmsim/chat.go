@@ -37,7 +37,11 @@ func (s *Server) chatJob(r *http.Request, req *chatRequest) (*job, *apiError) {
 	if err != nil {
 		return nil, badRequest("%v", err)
 	}
-	return s.newJob(s.requestID(r, "chatcmpl-"), &req.sampling, [][]uint32{prompt})
+	j, e := s.newJob(s.requestID(r, "chatcmpl-"), &req.sampling, [][]uint32{prompt})
+	if e != nil {
+		return nil, e
+	}
+	return j, j.force(req, req.limit())
 }
 
 // openAIChat writes chat completions and their chunks.
@@ -64,8 +68,9 @@ type chatChoice struct {
 }
 
 type chatText struct {
-	Role    string `json:"role,omitempty"`
-	Content string `json:"content"`
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content,omitempty"`
+	ToolCalls []chatCall `json:"tool_calls,omitempty"`
 }
 
 func (f openAIChat) chunk(b *bytes.Buffer, j *job, u *usage, choices ...chatChoice) {
@@ -76,11 +81,19 @@ func (f openAIChat) chunk(b *bytes.Buffer, j *job, u *usage, choices ...chatChoi
 func (f openAIChat) opened(*bytes.Buffer, *job, []progress) {}
 
 func (f openAIChat) began(b *bytes.Buffer, j *job, i int) {
-	f.chunk(b, j, nil, chatChoice{Index: i, Delta: &chatText{Role: "assistant"}})
+	empty := ""
+	f.chunk(b, j, nil, chatChoice{Index: i, Delta: &chatText{Role: "assistant", Content: &empty}})
+	if c := j.choices[i].call; c != nil {
+		f.chunk(b, j, nil, chatChoice{Index: i, Delta: &chatText{ToolCalls: []chatCall{{Index: new(int), ID: c.id,
+			Type: "function", Function: chatCallFunction{Name: c.name}}}}})
+	}
 }
 
 func (f openAIChat) delta(b *bytes.Buffer, j *job, i int, text, finish string, u *usage) {
-	c := chatChoice{Index: i, Delta: &chatText{Content: text}}
+	c := chatChoice{Index: i, Delta: &chatText{Content: &text}}
+	if j.choices[i].call != nil {
+		c.Delta = &chatText{ToolCalls: []chatCall{{Index: new(int), Function: chatCallFunction{Arguments: text}}}}
+	}
 	if finish != "" {
 		c.FinishReason = &finish
 	}
@@ -103,8 +116,12 @@ func (f openAIChat) closed(b *bytes.Buffer, j *job, u usage, done bool) {
 func (f openAIChat) whole(j *job, texts, finishes []string, u usage) any {
 	a := chatChunk{ID: j.id, Object: "chat.completion", Created: j.created, Model: j.model, Usage: &u, Fingerprint: j.fingerprint}
 	for i := range texts {
-		a.Choices = append(a.Choices, chatChoice{Index: i,
-			Message: &chatText{Role: "assistant", Content: texts[i]}, FinishReason: &finishes[i]})
+		m := &chatText{Role: "assistant", Content: &texts[i]}
+		if c := j.choices[i].call; c != nil && finishes[i] != "abort" {
+			m.Content = new(string)
+			m.ToolCalls = []chatCall{{ID: c.id, Type: "function", Function: chatCallFunction{c.name, texts[i]}}}
+		}
+		a.Choices = append(a.Choices, chatChoice{Index: i, Message: m, FinishReason: &finishes[i]})
 	}
 	return a
 }

@@ -28,5 +28,6 @@
 // Speculative decoding, parallel or pipelined engine steps, network time,
 // tokenization time, swapping to host memory, priorities, stop sequences,
 // log-probabilities and the meaning of the text: answers are words drawn from a
-// fixed list by a hash of the prompt, the same on every instance.
+// fixed list by a hash of the prompt, the same on every instance. A function is
+// called only when tool_choice forces it, with made-up arguments.
 package vllmsim

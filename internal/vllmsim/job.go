@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -26,6 +27,14 @@ type sampling struct {
 	Seed                *int64  `json:"seed"`
 	CacheSalt           *string `json:"cache_salt"`
 	PromptLogprobs      *int    `json:"prompt_logprobs"`
+}
+
+// limit is the bound of the output that the request names, nil if none.
+func (p *sampling) limit() *int {
+	if p.MaxCompletionTokens != nil {
+		return p.MaxCompletionTokens
+	}
+	return p.MaxTokens
 }
 
 func (p *sampling) includeUsage() bool {
@@ -58,6 +67,15 @@ type choice struct {
 	seed   uint64
 	length int
 	finish string
+	call   *toolCall // nil: a text
+}
+
+// text returns the tokens from up to to of the answer.
+func (c *choice) text(from, to int) string {
+	if c.call != nil {
+		return strings.Join(c.call.pieces[from:to], "")
+	}
+	return answerText(c.seed, from, to)
 }
 
 // decode reads a JSON body; the error is for the caller of the API.
@@ -85,10 +103,7 @@ func (s *Server) newJob(id string, p *sampling, prompts [][]uint32) (*job, *apiE
 	if p.N != nil {
 		n = *p.N
 	}
-	limit := p.MaxCompletionTokens
-	if limit == nil {
-		limit = p.MaxTokens
-	}
+	limit := p.limit()
 	switch {
 	case n < 1 || n > 128:
 		return nil, badRequest("n must be at least 1, got %d.", n)

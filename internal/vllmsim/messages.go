@@ -94,7 +94,7 @@ func (req *messagesRequest) conversation() (*conversation, error) {
 			case "thinking":
 				turn.Reasoning = &b.Thinking
 			case "tool_use":
-				turn.ToolCalls = append(turn.ToolCalls, toolCall(b))
+				turn.ToolCalls = append(turn.ToolCalls, pastCall(b))
 			case "tool_result":
 				result, err := blocks(b.Content)
 				if err != nil {
@@ -110,7 +110,7 @@ func (req *messagesRequest) conversation() (*conversation, error) {
 	return c, nil
 }
 
-func toolCall(b anthropicBlock) (t chatToolCall) {
+func pastCall(b anthropicBlock) (t chatToolCall) {
 	t.Function.Name, t.Function.Arguments = b.Name, b.Input
 	return t
 }

@@ -60,7 +60,7 @@ func servePlain(w http.ResponseWriter, r *http.Request, j *job, c *call, f forma
 	}
 	texts, finishes := make([]string, len(now)), make([]string, len(now))
 	for i := range now {
-		texts[i], finishes[i] = answerText(j.choices[i].seed, 0, now[i].generated), j.choices[i].finish
+		texts[i], finishes[i] = j.choices[i].text(0, now[i].generated), j.choices[i].finish
 		if aborted && !now[i].done {
 			finishes[i] = "abort"
 		}
@@ -195,7 +195,7 @@ func (st *streaming) delta(i, to int, finish string) {
 		v := st.j.usage(st.sent)
 		u = &v
 	}
-	st.f.delta(&st.b, st.j, i, answerText(st.j.choices[i].seed, from, to), finish, u)
+	st.f.delta(&st.b, st.j, i, st.j.choices[i].text(from, to), finish, u)
 }
 
 func (st *streaming) spoil() {

@@ -70,7 +70,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	guarded := strings.HasPrefix(r.URL.Path, "/v1") || strings.HasPrefix(r.URL.Path, "/v2")
 	if s.cfg.APIKey != "" && guarded && r.Method != http.MethodOptions &&
-		r.Header.Get("Authorization") != "Bearer "+s.cfg.APIKey && r.Header.Get("X-Api-Key") != s.cfg.APIKey {
+		r.Header.Get("Authorization") != "Bearer "+s.cfg.APIKey {
 		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 		return
 	}
