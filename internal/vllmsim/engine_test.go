@@ -225,6 +225,17 @@ func TestPreemptionTakesTheYoungestAndLosesNothing(t *testing.T) {
 	require.Zero(t, c.UsedBlocks)
 }
 
+func TestPreemptedGoesBeforeWhatWaits(t *testing.T) {
+	e := small(t, func(c *Config) { c.CacheTokens = 6 * 16; c.MaxModelLen = 6 * 16 })
+	e.Submit(0, Request{Tokens: numbers(0, 32), OutputTokens: 40})
+	b, _ := e.Submit(0, Request{Tokens: numbers(500, 32), OutputTokens: 40})
+	e.Advance(50*time.Millisecond, func(Event) {})
+	c, _ := e.Submit(50*time.Millisecond, Request{Tokens: numbers(900, 50), OutputTokens: 1})
+	last, first := finish(e)
+	require.EqualValues(t, 1, e.Counters().Preemptions)
+	require.Less(t, last[b].At, first[c])
+}
+
 func TestReserveOutputNeverPreempts(t *testing.T) {
 	e := small(t, func(c *Config) { c.CacheTokens = 6 * 16; c.MaxModelLen = 6 * 16; c.ReserveOutput = true })
 	a, _ := e.Submit(0, Request{Tokens: numbers(0, 32), OutputTokens: 40})
