@@ -150,10 +150,15 @@ func (s *dnsServer) answer(query []byte, limit int) []byte {
 	return build(response|truncated, records[:1])
 }
 
-// resolver asks only this server.
-func (s *dnsServer) resolver() *net.Resolver {
+// resolver asks only this server. Its connections are closed at the end of the test:
+// net.Resolver leaves an abandoned lookup reading until its own timeout of 5 s.
+func (s *dnsServer) resolver(t *testing.T) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, s.addr)
+		c, err := (&net.Dialer{}).DialContext(ctx, network, s.addr)
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+		}
+		return c, err
 	}}
 }
 
@@ -179,7 +184,7 @@ func TestRealDNSWithTruncatedAnswers(t *testing.T) {
 		all = append(all, netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(i % 250)}))
 	}
 	s.set(func() { s.a["vllm.test."] = all })
-	r, err := DNS("http://vllm.test.:8000", WithLookup(s.resolver()))
+	r, err := DNS("http://vllm.test.:8000", WithLookup(s.resolver(t)))
 	require.NoError(t, err)
 	got := resolve(t, r)
 	require.Len(t, got, 500, "the whole answer over TCP, never the part that came over UDP")
@@ -198,7 +203,7 @@ func TestRealDNSFamilies(t *testing.T) {
 		"six.test.":  {"http://[fd00::1]:80", "http://[fd00::2]:80"},
 		"both.test.": {"http://10.0.0.1:80"},
 	} {
-		r, err := DNS("http://"+name, WithLookup(s.resolver()))
+		r, err := DNS("http://"+name, WithLookup(s.resolver(t)))
 		require.NoError(t, err)
 		assert.Equal(t, want, ids(resolve(t, r)), name)
 	}
@@ -206,7 +211,7 @@ func TestRealDNSFamilies(t *testing.T) {
 
 func TestRealDNSErrors(t *testing.T) {
 	s := newDNSServer(t)
-	r, err := DNS("http://none.test.:1", WithLookup(s.resolver()), WithLookupTimeout(time.Minute))
+	r, err := DNS("http://none.test.:1", WithLookup(s.resolver(t)), WithLookupTimeout(time.Minute))
 	require.NoError(t, err)
 	var dns *net.DNSError
 	_, err = r.Resolve(t.Context())
@@ -219,7 +224,7 @@ func TestRealDNSErrors(t *testing.T) {
 	assert.False(t, dns.IsNotFound, "a failing server is not an absent name")
 
 	s.set(func() { s.refuse, s.mute = false, true })
-	r, err = DNS("http://none.test.:1", WithLookup(s.resolver()), WithLookupTimeout(50*time.Millisecond))
+	r, err = DNS("http://none.test.:1", WithLookup(s.resolver(t)), WithLookupTimeout(50*time.Millisecond))
 	require.NoError(t, err)
 	_, err = r.Resolve(t.Context())
 	assert.ErrorContains(t, err, "no answer within 50ms")
@@ -233,7 +238,7 @@ func TestRealSRV(t *testing.T) {
 		}
 		s.a["pod-0.vllm.test."], s.a["pod-1.vllm.test."] = addrs("127.0.0.1"), addrs("127.0.0.2")
 	})
-	r, err := SRV("http", "_http._tcp.vllm.test.", WithLookup(s.resolver()))
+	r, err := SRV("http", "_http._tcp.vllm.test.", WithLookup(s.resolver(t)))
 	require.NoError(t, err)
 	got := resolve(t, r)
 	assert.Equal(t, []string{"http://pod-0.vllm.test:8000", "http://pod-1.vllm.test:8001"}, ids(got))
@@ -244,7 +249,7 @@ func TestRealSRV(t *testing.T) {
 func TestRealDNSFlaps(t *testing.T) {
 	s := newDNSServer(t)
 	s.set(func() { s.a["vllm.test."] = addrs("127.0.0.1", "127.0.0.2") })
-	r, err := DNS("http://vllm.test.:1", WithLookup(s.resolver()), WithLookupTimeout(100*time.Millisecond))
+	r, err := DNS("http://vllm.test.:1", WithLookup(s.resolver(t)), WithLookupTimeout(100*time.Millisecond))
 	require.NoError(t, err)
 	sets := make(chan []Member, 1024)
 	o := quiet(nil, r)
