@@ -16,7 +16,7 @@ import "sort"
 func (w *writer) orderResults(base int) {
 	list := w.order[base:]
 	for at := range list {
-		calls := w.get(list[at], "tool_calls")
+		calls := w.find(list[at], nToolCalls)
 		if calls == 0 || w.kind(calls) != kindArray {
 			continue
 		}
@@ -26,17 +26,17 @@ func (w *writer) orderResults(base int) {
 		}
 		ids := make([]uint32, 0, 2*n)
 		for k, end := calls+1, w.nodes[calls].aux; k < end; k = w.next(k) {
-			ids = append(ids, w.get(k, "id"))
+			ids = append(ids, w.find(k, nId))
 		}
 		if len(ids) != n {
 			continue
 		}
 		results := list[at+1 : at+1+n]
 		for _, m := range results {
-			if role := w.get(m, "role"); role == 0 || !w.is(role, "tool") {
+			if role := w.find(m, nRole); role == 0 || !w.is(role, "tool") {
 				break
 			}
-			ids = append(ids, w.get(m, "tool_call_id"))
+			ids = append(ids, w.find(m, nToolCallId))
 		}
 		w.permute(results, ids)
 	}
@@ -57,14 +57,14 @@ func (w *writer) orderOutputs(base int) {
 		if n > 1 && at+2*n <= len(list) {
 			ids := make([]uint32, 0, 2*n)
 			for _, call := range list[at : at+n] {
-				ids = append(ids, w.get(call, "call_id"))
+				ids = append(ids, w.find(call, nCallId))
 			}
 			results := list[at+n : at+2*n]
 			for _, m := range results {
 				if !w.typeIs(m, "function_call_output") {
 					break
 				}
-				ids = append(ids, w.get(m, "call_id"))
+				ids = append(ids, w.find(m, nCallId))
 			}
 			w.permute(results, ids)
 		}
@@ -73,7 +73,7 @@ func (w *writer) orderOutputs(base int) {
 }
 
 func (w *writer) typeIs(i uint32, name string) bool {
-	t := w.get(i, "type")
+	t := w.find(i, nType)
 	return t != 0 && w.is(t, name)
 }
 
@@ -125,15 +125,15 @@ type reordered struct {
 func (w *writer) orderBlocks(base int) {
 	list := w.order[base:]
 	for at := 0; at+1 < len(list); at++ {
-		calls := w.get(list[at], "content")
-		results := w.get(list[at+1], "content")
+		calls := w.find(list[at], nContent)
+		results := w.find(list[at+1], nContent)
 		if calls == 0 || results == 0 || w.kind(calls) != kindArray || w.kind(results) != kindArray {
 			continue
 		}
 		var ids []uint32
 		for k, end := calls+1, w.nodes[calls].aux; k < end; k = w.next(k) {
 			if w.typeIs(k, "tool_use") {
-				ids = append(ids, w.get(k, "id"))
+				ids = append(ids, w.find(k, nId))
 			}
 		}
 		n := len(ids)
@@ -144,7 +144,7 @@ func (w *writer) orderBlocks(base int) {
 		k := results + 1
 		for end := w.nodes[results].aux; k < end && len(parts) < n && w.typeIs(k, "tool_result"); k = w.next(k) {
 			parts = append(parts, k)
-			ids = append(ids, w.get(k, "tool_use_id"))
+			ids = append(ids, w.find(k, nToolUseId))
 		}
 		if len(parts) == n && w.permute(parts, ids) {
 			w.moved = append(w.moved, reordered{list: results, parts: parts, after: k})

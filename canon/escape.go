@@ -62,9 +62,9 @@ func appendDecoded(dst, raw []byte) []byte {
 }
 
 // appendQuoted appends text as a canonical JSON string with its quotes.
-func appendQuoted(dst []byte, text string) []byte {
+func appendQuoted(dst, text []byte) []byte {
 	dst = append(dst, '"')
-	for _, r := range text {
+	for _, r := range string(text) {
 		dst = appendEscaped(dst, r)
 	}
 	return append(dst, '"')

@@ -42,8 +42,8 @@ func (r Result) FixedPrefix(n int, u Unit) uint64 {
 	f := fixedText{left: n, digest: &digest}
 	f.reset(r.Body, maxDepth)
 	f.parse()
-	for _, name := range [...]string{"instructions", "system", "prompt", "input", "messages"} {
-		if val := f.get(0, name); val != 0 {
+	for _, name := range [...]nameID{nInstructions, nSystem, nPrompt, nInput, nMessages} {
+		if val := f.find(0, name); val != 0 {
 			f.walk(val)
 		}
 	}
@@ -67,8 +67,8 @@ func (f *fixedText) walk(i uint32) {
 			f.walk(k)
 		}
 	case kindObject:
-		for _, name := range [...]string{"text", "content"} {
-			if val := f.get(i, name); val != 0 {
+		for _, name := range [...]nameID{nText, nContent} {
+			if val := f.find(i, name); val != 0 {
 				f.walk(val)
 			}
 		}

@@ -47,8 +47,8 @@ const rootDepth = 64 << 10
 // their streams are equal.
 type hasher struct {
 	digest  xxhash.Digest
-	head    [17]byte
-	offset  int // bytes of prompt text hashed so far
+	small   []byte // of the stream, not yet in digest: saves a call for each short piece
+	offset  int    // bytes of prompt text hashed so far
 	bounds  []Boundary
 	message int    // index of the message being hashed, -1 before the first
 	depth   int    // bytes of text of this message so far
@@ -58,74 +58,88 @@ type hasher struct {
 
 func (h *hasher) reset() {
 	h.digest.Reset()
+	h.small = h.small[:0]
 	h.bounds = h.bounds[:0]
 	h.offset = 0
 	h.message = -1
 }
 
-// mark sets a boundary here.
-func (h *hasher) mark(k BoundaryKind) {
-	h.bounds = append(h.bounds, Boundary{Hash: h.digest.Sum64(), Offset: h.offset, Kind: k, Message: h.message})
+// write adds bytes to the stream.
+func (h *hasher) write(b []byte) {
+	const short = 128
+	if len(b) <= short {
+		h.small = append(h.small, b...)
+		return
+	}
+	h.flushSmall()
+	h.digest.Write(b)
 }
 
-func (h *hasher) sum() uint64 { return h.digest.Sum64() }
+func (h *hasher) flushSmall() {
+	h.digest.Write(h.small)
+	h.small = h.small[:0]
+}
+
+// sum returns the state of the stream.
+func (h *hasher) sum() uint64 {
+	h.flushSmall()
+	return h.digest.Sum64()
+}
+
+// mark sets a boundary here.
+func (h *hasher) mark(k BoundaryKind) {
+	h.bounds = append(h.bounds, Boundary{Hash: h.sum(), Offset: h.offset, Kind: k, Message: h.message})
+}
 
 // tag writes a tag and a number, the length of what follows or a value.
 func (h *hasher) tag(t byte, n uint64) {
-	h.head[0] = t
-	binary.LittleEndian.PutUint64(h.head[1:], n)
-	h.digest.Write(h.head[:9])
+	h.small = binary.AppendUvarint(append(h.small, t), n)
 }
 
 // bytes writes a tag and a value, with its length.
 func (h *hasher) bytes(t byte, b []byte) {
 	h.tag(t, uint64(len(b)))
-	h.digest.Write(b)
+	h.write(b)
 }
 
 // field writes a named value.
 func (h *hasher) field(name string, value []byte) {
-	h.head[0] = tagField
-	binary.LittleEndian.PutUint64(h.head[1:], uint64(len(name)))
-	binary.LittleEndian.PutUint64(h.head[9:], uint64(len(value)))
-	h.digest.Write(h.head[:17])
-	h.digest.WriteString(name)
-	h.digest.Write(value)
+	h.tag(tagField, uint64(len(name)))
+	h.small = append(h.small, name...)
+	h.bytes(tagField, value)
 }
 
 // startMessage opens message number i.
 func (h *hasher) startMessage(i int) {
 	h.message = i
 	h.depth, h.cut, h.capped = 0, firstDepth, 0
-	h.tag(tagMessage, 0)
+	h.small = append(h.small, tagMessage)
 }
 
 // text writes a text in canonical spelling, without its quotes; size is the
 // length of the text that it spells. A boundary is set wherever the text of the
 // message reaches a depth that is due.
 func (h *hasher) text(t byte, s []byte, size int) {
-	h.head[0] = t
-	h.digest.Write(h.head[:1])
-	plain := len(s) == size
+	h.small = append(h.small, t)
 	rest, left := s, size
 	for h.depth+left >= h.cut {
 		n := h.cut - h.depth // of text; at most left
 		at := n
-		if !plain {
+		if len(rest) != left {
 			at = skipText(rest, n)
 		}
-		h.digest.Write(rest[:at])
+		h.write(rest[:at])
 		rest = rest[at:]
 		left -= n
 		h.depth += n
 		h.offset += n
 		h.mark(Text)
 		if h.cut == rootDepth {
-			h.capped = h.sum()
+			h.capped = h.bounds[len(h.bounds)-1].Hash
 		}
 		h.cut *= 2
 	}
-	h.digest.Write(rest)
+	h.write(rest)
 	h.depth += left
 	h.offset += left
 	h.tag(tagEnd, uint64(len(s)))

@@ -78,7 +78,7 @@ func Merge(body []byte, extra map[string]json.RawMessage) ([]byte, error) {
 	set := make(map[string]bool, len(extra))
 	copied := 0
 	for k, end := uint32(1), p.nodes[0].aux; k < end; k = p.next(k + 1) {
-		name := string(p.decoded(k))
+		name := string(p.nameAt(k))
 		value, ok := extra[name]
 		if !ok {
 			continue
@@ -100,7 +100,7 @@ func Merge(body []byte, extra map[string]json.RawMessage) ([]byte, error) {
 			out = append(out, ',')
 		}
 		first = false
-		out = appendQuoted(out, name)
+		out = appendQuoted(out, []byte(name))
 		out = append(out, ':')
 		out = append(out, extra[name]...)
 	}

@@ -46,12 +46,18 @@ func (w *writer) onlyText(i uint32) uint32 {
 	}
 	typed, text := false, uint32(0)
 	for k, end := part+1, w.nodes[part].aux; k < end; k = w.next(k + 1) {
-		switch name := w.decoded(k); {
-		case string(name) == "type":
+		switch w.nodes[k].name {
+		case nType:
 			typed = w.is(k+1, "text")
-		case string(name) == "text" && w.kind(k+1) == kindString:
-			text = k + 1
-		case string(name) == "uuid" && w.kind(k+1) == kindNull, isMark(name):
+		case nText:
+			if w.kind(k+1) == kindString {
+				text = k + 1
+			}
+		case nUuid:
+			if w.kind(k+1) != kindNull {
+				return 0
+			}
+		case nCacheControl, nPromptCacheBreakpoint:
 		default:
 			return 0
 		}
@@ -66,27 +72,32 @@ func (w *writer) onlyText(i uint32) uint32 {
 // members are those from base on, the name reasoning, unless the message has a
 // reasoning already. vLLM versions differ in which of the two they read.
 func (w *writer) renameReasoning(base int) {
-	if !w.rename {
-		return
-	}
 	var from *member
 	assistant := false
 	for k := base; k < len(w.members); k++ {
-		m := &w.members[k]
-		switch string(m.name) {
-		case "role":
-			assistant = w.is(m.val, "assistant")
-		case "reasoning":
-			if !w.stable || w.kind(m.val) != kindNull {
+		key := w.members[k].key()
+		switch w.nodes[key].name {
+		case nRole:
+			assistant = w.is(key+1, "assistant")
+		case nReasoning:
+			if !w.stable || w.kind(key+1) != kindNull {
 				return
 			}
-		case "reasoning_content":
-			from = m
+		case nReasoningContent:
+			from = &w.members[k]
 		}
 	}
-	if assistant && from != nil && w.kind(from.val) != kindNull {
-		from.name, from.rename = []byte("reasoning"), "reasoning"
+	if !assistant || from == nil || w.kind(from.key()+1) == kindNull {
+		return
 	}
+	key := from.key()
+	*from = newMember(key, 2*uint64(nReasoning))
+	// The new name is spelled in the arena, where names with escapes are.
+	at := uint32(len(w.arena))
+	w.arena = append(w.arena, knownNames[nReasoning]...)
+	n := &w.nodes[key]
+	n.start, n.end, n.name = at, uint32(len(w.arena)), nReasoning
+	n.flags |= flagArena
 }
 
 // messages writes a list of messages, in the order that completed batches of

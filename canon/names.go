@@ -9,25 +9,37 @@ import (
 
 // name is a member name of an object that is being parsed.
 type name struct {
-	word uint64 // its first eight bytes, zero-padded: decides most comparisons
-	text []byte // decoded
+	word uint64 // its headWord: decides most comparisons
 	node uint32
+	at   uint32 // where it starts in the source
 }
 
-func (p *parser) pushName(key uint32) {
-	text := p.decoded(key)
-	p.names = append(p.names, name{word: headWord(text), text: text, node: key})
-}
-
-func headWord(b []byte) uint64 {
-	if len(b) >= 8 {
-		return binary.LittleEndian.Uint64(b)
+// identify gives the name at node key, just scanned, its id. A name that no
+// rule knows is kept for checkNames; for the others their id is enough.
+func (p *parser) identify(key uint32, at int) nameID {
+	n := &p.nodes[key]
+	if n.flags&flagEscaped != 0 {
+		from := len(p.arena)
+		p.arena = appendDecoded(p.arena, p.src[n.start:n.end])
+		n.start, n.end = uint32(from), uint32(len(p.arena))
+		n.flags = n.flags&^flagEscaped | flagArena
 	}
-	var w uint64
-	for i := len(b) - 1; i >= 0; i-- {
-		w = w<<8 | uint64(b[i])
+	text := p.nameAt(key)
+	var word uint64
+	if end := int(n.start) + 8; n.flags&flagArena == 0 && end <= len(p.src) {
+		word = binary.LittleEndian.Uint64(p.src[n.start:])
+		if len(text) < 8 {
+			word &= 1<<(8*len(text)) - 1
+		}
+	} else {
+		word = headWord(text)
 	}
-	return w
+	id := recognise(text, word)
+	n.name = id
+	if id == nUnknown {
+		p.names = append(p.names, name{word: word, node: key, at: uint32(at)})
+	}
+	return id
 }
 
 // fewNames is up to how many names are compared pair by pair; 16 names are 120
@@ -42,8 +54,8 @@ func (p *parser) checkNames(base int) {
 	if len(names) <= fewNames {
 		for i := 1; i < len(names); i++ {
 			for j := range names[:i] {
-				if names[i].word == names[j].word && bytes.Equal(names[i].text, names[j].text) {
-					p.duplicate(names[i].node)
+				if names[i].word == names[j].word && p.sameName(&names[i], &names[j]) {
+					p.duplicate(&names[i])
 				}
 			}
 		}
@@ -51,6 +63,10 @@ func (p *parser) checkNames(base int) {
 		p.checkManyNames(names)
 	}
 	p.names = p.names[:base]
+}
+
+func (p *parser) sameName(a, b *name) bool {
+	return bytes.Equal(p.nameAt(a.node), p.nameAt(b.node))
 }
 
 // checkManyNames looks every name up in an open-addressed table. The hash has
@@ -68,11 +84,11 @@ func (p *parser) checkManyNames(names []name) {
 	clear(table)
 	const longProbe = 64
 	for i := range names {
-		slot := int(xxhash.Sum64(names[i].text)) & (size - 1)
+		slot := int(xxhash.Sum64(p.nameAt(names[i].node))) & (size - 1)
 		for probe := 0; table[slot] != 0; probe++ {
 			other := &names[table[slot]-1]
-			if other.word == names[i].word && bytes.Equal(other.text, names[i].text) {
-				p.duplicate(names[i].node)
+			if other.word == names[i].word && p.sameName(other, &names[i]) {
+				p.duplicate(&names[i])
 				break
 			}
 			if probe == longProbe {
@@ -88,13 +104,14 @@ func (p *parser) checkManyNames(names []name) {
 func (p *parser) checkNamesInMap(names []name) {
 	seen := make(map[string]struct{}, len(names))
 	for i := range names {
-		if _, ok := seen[string(names[i].text)]; ok {
-			p.duplicate(names[i].node)
+		text := p.nameAt(names[i].node)
+		if _, ok := seen[string(text)]; ok {
+			p.duplicate(&names[i])
 		}
-		seen[string(names[i].text)] = struct{}{}
+		seen[string(text)] = struct{}{}
 	}
 }
 
-func (p *parser) duplicate(key uint32) {
-	p.note(DuplicateName, int(p.nodes[key].start)-1, key, "second member of that name")
+func (p *parser) duplicate(n *name) {
+	p.note(DuplicateName, int(n.at), n.node, "second member of that name")
 }

@@ -24,6 +24,7 @@ const (
 const (
 	flagEscaped   uint8 = 1 << iota // string: holds at least one escape
 	flagRespell                     // string: an escape is not canonical; container: so is something inside, or there is whitespace
+	flagArena                       // name: was spelled with escapes; the span is that of its decoded form in the arena
 	flagDropped                     // the writer left this value out
 	flagCollapsed                   // list: written as the string that its first element now is; what lies inside is void
 )
@@ -39,13 +40,14 @@ type node struct {
 	aux        uint32 // string: length of its decoded text; container: index of the node after its last descendant
 	kind       kind
 	flags      uint8
+	name       nameID // member name: which one
 }
 
 // doc is a parsed document.
 type doc struct {
 	src   []byte
 	nodes []node
-	arena []byte // decoded forms of names and ids that are spelled with escapes
+	arena []byte // decoded forms of names, and of other short strings, that were spelled with escapes
 }
 
 // next returns the index of the node after the value at i.
@@ -62,6 +64,9 @@ func (d *doc) kind(i uint32) kind { return d.nodes[i].kind }
 // writer has written that string.
 func (d *doc) decoded(i uint32) []byte {
 	n := &d.nodes[i]
+	if n.flags&flagArena != 0 {
+		return d.arena[n.start:n.end]
+	}
 	raw := d.src[n.start:n.end]
 	if n.flags&flagEscaped == 0 {
 		return raw
@@ -80,14 +85,38 @@ func (d *doc) is(i uint32, s string) bool {
 	return string(d.decoded(i)) == s
 }
 
+// nameAt returns the decoded member name at node k. It must not be called once
+// the writer has written that name.
+func (d *doc) nameAt(k uint32) []byte {
+	n := &d.nodes[k]
+	if n.flags&flagArena != 0 {
+		return d.arena[n.start:n.end]
+	}
+	return d.src[n.start:n.end]
+}
+
 // get returns the value of the member of the object at i with that name, or 0,
-// which is never a member's value.
+// which is never a member's value. It must not be called once the writer has
+// written that object; find may be.
 func (d *doc) get(i uint32, name string) uint32 {
 	if d.nodes[i].kind != kindObject {
 		return 0
 	}
 	for k, end := i+1, d.nodes[i].aux; k < end; k = d.next(k + 1) {
-		if d.is(k, name) {
+		if string(d.nameAt(k)) == name {
+			return k + 1
+		}
+	}
+	return 0
+}
+
+// find is get for a name that a rule knows.
+func (d *doc) find(i uint32, name nameID) uint32 {
+	if d.nodes[i].kind != kindObject {
+		return 0
+	}
+	for k, end := i+1, d.nodes[i].aux; k < end; k = d.next(k + 1) {
+		if d.nodes[k].name == name {
 			return k + 1
 		}
 	}
@@ -130,8 +159,7 @@ func (d *doc) pathTo(target uint32) string {
 			if b.Len() > 0 {
 				b.WriteByte('.')
 			}
-			n := &d.nodes[child]
-			b.WriteString(strings.ToValidUTF8(string(d.src[n.start:n.end]), "\uFFFD"))
+			b.WriteString(strings.ToValidUTF8(string(d.nameAt(child)), "\uFFFD"))
 			child++
 		}
 		at = child

@@ -12,10 +12,10 @@ const maxDepth = 128
 // can still be read from a body that is passed on untouched.
 type parser struct {
 	doc
-	names  []name // of the objects that are open
-	table  []uint32
-	depth  int // limit
-	untidy int // pieces of whitespace and strings to respell, so far
+	names  []name   // of the objects that are open, those that no rule knows
+	table  []uint32 // for objects of many names
+	depth  int      // limit
+	untidy int      // pieces of whitespace and strings to respell, so far
 	diag   Diagnosis
 	api    API
 	cache  *toolCache // may be nil
@@ -137,22 +137,30 @@ func (p *parser) object(i, depth int) int {
 	if depth > p.depth {
 		return p.fail(TooDeep, i, "nested too deep")
 	}
-	at, untidy := p.open(i, kindObject)
+	object, untidy := p.open(i, kindObject)
 	src := p.src
 	base := len(p.names)
+	var seen [(nameCount + 63) / 64]uint64 // names that a rule knows
 	i = p.space(i + 1)
 	if i < len(src) && src[i] == '}' {
-		return p.close(at, i, untidy)
+		return p.close(object, i, untidy)
 	}
 	for {
 		if i >= len(src) || src[i] != '"' {
 			return p.fail(NotJSON, i, "want a member name")
 		}
 		key := uint32(len(p.nodes))
+		at := i
 		if i = p.scanString(i + 1); i < 0 {
 			return -1
 		}
-		p.pushName(key)
+		if id := p.identify(key, at); id != nUnknown {
+			if bit := uint64(1) << (id & 63); seen[id>>6]&bit != 0 {
+				p.note(DuplicateName, at, key, "second member of that name")
+			} else {
+				seen[id>>6] |= bit
+			}
+		}
 		if i < len(src) && src[i] <= ' ' {
 			i = p.space(i)
 		}
@@ -183,8 +191,10 @@ func (p *parser) object(i, depth int) int {
 				i = p.space(i)
 			}
 		case i < len(src) && src[i] == '}':
-			p.checkNames(base)
-			return p.close(at, i, untidy)
+			if len(p.names) > base {
+				p.checkNames(base)
+			}
+			return p.close(object, i, untidy)
 		default:
 			return p.fail(NotJSON, i, "want , or } in an object")
 		}

@@ -51,7 +51,7 @@ func (p *promptWalk) hash(w *writer, h *hasher, api API, r rule) {
 		p.tools = w.entry.form(w.sortProps).hash
 	}
 	p.reset()
-	p.digest.WriteString(keyVersion)
+	p.small = append(p.small, keyVersion...)
 	p.tag(tagField, uint64(p.api))
 	p.headFields(r)
 	p.mark(HeadFields)
@@ -70,16 +70,15 @@ func (p *promptWalk) hash(w *writer, h *hasher, api API, r rule) {
 // each calls f for the members of the root with that use which were written,
 // in canonical order, null ones left out: null is the default of all of them.
 func (p *promptWalk) each(r rule, u use, f func(f *field, val uint32)) {
-	for k := range p.root {
-		m := &p.root[k]
-		if m.rank > 4 && u != useTail {
-			return
+	for _, m := range p.root {
+		key := m.key()
+		if key == 0 {
+			continue // added by the writer
 		}
-		field := shapes[r].find(m.name)
-		if field == nil || field.use != u || p.kind(m.val) == kindNull || p.nodes[m.val].flags&flagDropped != 0 {
-			continue
+		field, val := &fields[r][p.nodes[key].name], key+1
+		if field.use == u && p.kind(val) != kindNull && p.nodes[val].flags&flagDropped == 0 {
+			f(field, val)
 		}
-		f(field, m.val)
 	}
 }
 
@@ -87,8 +86,8 @@ func (p *promptWalk) headFields(r rule) {
 	p.each(r, useModel, func(f *field, val uint32) { p.field(f.name, p.canonical(val)) })
 	p.each(r, useHead, func(f *field, val uint32) {
 		value := p.canonical(val)
-		switch f.name {
-		case "add_special_tokens":
+		switch f.id {
+		case nAddSpecialTokens:
 			standard := kindTrue
 			if p.api == Chat {
 				standard = kindFalse
@@ -96,11 +95,11 @@ func (p *promptWalk) headFields(r rule) {
 			if p.kind(val) == standard {
 				return
 			}
-		case "chat_template_kwargs":
+		case nChatTemplateKwargs:
 			if string(value) == "{}" {
 				return
 			}
-		case "documents":
+		case nDocuments:
 			p.offset += len(value)
 		}
 		p.field(f.name, value)
@@ -221,7 +220,7 @@ func (p *promptWalk) tailFields(r rule) {
 	present := false
 	p.each(r, useTail, func(f *field, val uint32) {
 		standard := kindTrue
-		if f.name == "continue_final_message" {
+		if f.id == nContinueFinalMessage {
 			standard = kindFalse
 		}
 		if p.kind(val) == standard {
@@ -263,14 +262,9 @@ func (p *promptWalk) size(i uint32) int {
 
 // written returns the value of the member of the object at i with that name,
 // which has been written, or 0.
-func (p *promptWalk) written(i uint32, name string) uint32 {
-	if p.kind(i) != kindObject {
-		return 0
-	}
-	for k, end := i+1, p.nodes[i].aux; k < end; k = p.next(k + 1) {
-		if p.nodes[k+1].flags&flagDropped == 0 && string(p.inner(k)) == name {
-			return k + 1
-		}
+func (p *promptWalk) written(i uint32, name nameID) uint32 {
+	if val := p.find(i, name); val != 0 && p.nodes[val].flags&flagDropped == 0 {
+		return val
 	}
 	return 0
 }

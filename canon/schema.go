@@ -15,29 +15,29 @@ func (w *writer) schema(i uint32) {
 		return
 	}
 	base := w.collect(i)
-	sortMembers(w.members[base:])
+	w.sortMembers(base)
 	at := uint32(len(w.out))
 	w.out = append(w.out, '{')
 	for k, end := base, len(w.members); k < end; k++ {
 		if k > base {
 			w.out = append(w.out, ',')
 		}
-		m := w.members[k]
-		w.text(m.key)
-		w.out = append(w.out, ':')
-		switch string(m.name) {
-		case "properties":
-			w.schemaMap(m.val, w.sortProps)
-		case "patternProperties", "$defs", "definitions", "dependentSchemas":
-			w.schemaMap(m.val, false)
-		case "anyOf", "oneOf", "allOf", "prefixItems", "items", "additionalItems", "contains",
-			"additionalProperties", "propertyNames", "not", "if", "then", "else",
-			"unevaluatedItems", "unevaluatedProperties", "contentSchema":
-			w.schemaOrList(m.val)
-		case "required":
-			w.required(m.val)
+		key := w.members[k].key()
+		val := key + 1
+		w.name(key)
+		switch w.nodes[key].name {
+		case nProperties:
+			w.schemaMap(val, w.sortProps)
+		case nPatternProperties, nDefs, nDefinitions, nDependentSchemas:
+			w.schemaMap(val, false)
+		case nAnyOf, nOneOf, nAllOf, nPrefixItems, nItems, nAdditionalItems, nContains,
+			nAdditionalProperties, nPropertyNames, nNot, nIf, nThen, nElse,
+			nUnevaluatedItems, nUnevaluatedProperties, nContentSchema:
+			w.schemaOrList(val)
+		case nRequired:
+			w.required(val)
 		default:
-			w.verbatim(m.val)
+			w.verbatim(val)
 		}
 	}
 	w.out = append(w.out, '}')
@@ -61,21 +61,37 @@ func (w *writer) schemaMap(i uint32, sorted bool) {
 		w.verbatim(i)
 		return
 	}
-	base := w.collect(i)
 	if sorted {
-		sortMembers(w.members[base:])
+		base := w.collect(i)
+		w.sortMembers(base)
+		at := uint32(len(w.out))
+		w.out = append(w.out, '{')
+		for k, end := base, len(w.members); k < end; k++ {
+			if k > base {
+				w.out = append(w.out, ',')
+			}
+			key := w.members[k].key()
+			w.name(key)
+			w.value(key+1, ruleSchema)
+		}
+		w.out = append(w.out, '}')
+		w.placed(i, at)
+		w.members = w.members[:base]
+		return
 	}
 	at := uint32(len(w.out))
 	w.out = append(w.out, '{')
-	for k, end := base, len(w.members); k < end; k++ {
-		if k > base {
+	for k, end := i+1, w.nodes[i].aux; k < end; {
+		if k > i+1 {
 			w.out = append(w.out, ',')
 		}
-		w.member(w.members[k], ruleSchema)
+		key := k
+		k = w.next(k + 1)
+		w.name(key)
+		w.value(key+1, ruleSchema)
 	}
 	w.out = append(w.out, '}')
 	w.placed(i, at)
-	w.members = w.members[:base]
 }
 
 // required writes the value of required, a set of names spelled as a list.
@@ -84,26 +100,40 @@ func (w *writer) required(i uint32) {
 		w.verbatim(i)
 		return
 	}
-	base := len(w.members)
+	base := len(w.order)
+	sorted := true
 	for k, end := i+1, w.nodes[i].aux; k < end; k = w.next(k) {
 		if w.kind(k) != kindString {
-			w.members = w.members[:base]
+			w.order = w.order[:base]
 			w.verbatim(i)
 			return
 		}
-		w.members = append(w.members, member{name: w.decoded(k), val: k})
-	}
-	names := w.members[base:]
-	slices.SortStableFunc(names, func(a, b member) int { return bytes.Compare(a.name, b.name) })
-	at := uint32(len(w.out))
-	w.out = append(w.out, '[')
-	for k := range names {
-		if k > 0 {
-			w.out = append(w.out, ',')
+		if len(w.order) > base && sorted {
+			sorted = bytes.Compare(w.decoded(w.order[len(w.order)-1]), w.decoded(k)) <= 0
 		}
-		w.text(names[k].val)
+		w.order = append(w.order, k)
 	}
-	w.out = append(w.out, ']')
-	w.placed(i, at)
-	w.members = w.members[:base]
+	if !sorted {
+		w.sortStrings(w.order[base:])
+	}
+	w.listInOrder(i, base, ruleVerbatim)
+	w.order = w.order[:base]
+}
+
+// sortStrings sorts the nodes of strings by what they spell, each of which is
+// decoded once.
+func (w *writer) sortStrings(list []uint32) {
+	type entry struct {
+		text []byte
+		node uint32
+	}
+	var space [32]entry
+	entries := space[:0]
+	for _, k := range list {
+		entries = append(entries, entry{w.decoded(k), k})
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.text, b.text) })
+	for i := range entries {
+		list[i] = entries[i].node
+	}
 }

@@ -30,6 +30,8 @@ const (
 	ruleTools         // list of ruleTool, sorted
 	ruleSchema        // JSON Schema of a tool's parameters
 	ruleStreamOptions // object to which include_usage may be added
+
+	ruleCount
 )
 
 // drop says under which condition a member is left out at Stable and Strong.
@@ -59,7 +61,8 @@ const (
 // field is a member that a shape knows. Members it does not know are kept
 // verbatim, in sorted place.
 type field struct {
-	name string
+	id   nameID
+	name string // of id
 	rule rule
 	drop drop
 	use  use
@@ -68,6 +71,7 @@ type field struct {
 // shape is the list of the fields of a typed object.
 type shape []field
 
+// find returns the field with that name, or nil.
 func (s shape) find(name []byte) *field {
 	for i := range s {
 		if s[i].name == string(name) {
@@ -77,44 +81,40 @@ func (s shape) find(name []byte) *field {
 	return nil
 }
 
-// isMark reports whether a member is a cache marker of Anthropic's or OpenAI's.
-// vLLM reads neither; they move from turn to turn (sgl-project/sglang#36877).
-func isMark(name []byte) bool {
-	return string(name) == "cache_control" || string(name) == "prompt_cache_breakpoint"
-}
-
+// The cache markers of Anthropic and OpenAI. vLLM reads neither; they move from
+// turn to turn (sgl-project/sglang#36877).
 var (
-	mark1 = field{name: "cache_control", drop: always}
-	mark2 = field{name: "prompt_cache_breakpoint", drop: always}
+	mark1 = field{id: nCacheControl, drop: always}
+	mark2 = field{id: nPromptCacheBreakpoint, drop: always}
 )
 
 // sampling are optional root fields outside the prompt whose default is null
 // in vLLM (protocol.py), so that null says the same as nothing. Fields with
 // another default (n, logprobs, penalties, tool_choice …) are not among them.
 var sampling = shape{
-	{name: "temperature", drop: whenNull}, {name: "top_p", drop: whenNull}, {name: "top_k", drop: whenNull},
-	{name: "min_p", drop: whenNull}, {name: "max_tokens", drop: whenNull}, {name: "stop", drop: whenNull},
-	{name: "max_completion_tokens", drop: whenNull}, {name: "max_output_tokens", drop: whenNull},
-	{name: "seed", drop: whenNull}, {name: "logit_bias", drop: whenNull}, {name: "user", drop: whenNull},
-	{name: "metadata", drop: whenNull}, {name: "service_tier", drop: whenNull},
-	{name: "prompt_cache_key", drop: whenNull}, {name: "safety_identifier", drop: whenNull},
-	{name: "stop_sequences", drop: whenNull},
-	{name: "stream_options", rule: ruleStreamOptions, drop: whenNull},
+	{id: nTemperature, drop: whenNull}, {id: nTopP, drop: whenNull}, {id: nTopK, drop: whenNull},
+	{id: nMinP, drop: whenNull}, {id: nMaxTokens, drop: whenNull}, {id: nStop, drop: whenNull},
+	{id: nMaxCompletionTokens, drop: whenNull}, {id: nMaxOutputTokens, drop: whenNull},
+	{id: nSeed, drop: whenNull}, {id: nLogitBias, drop: whenNull}, {id: nUser, drop: whenNull},
+	{id: nMetadata, drop: whenNull}, {id: nServiceTier, drop: whenNull},
+	{id: nPromptCacheKey, drop: whenNull}, {id: nSafetyIdentifier, drop: whenNull},
+	{id: nStopSequences, drop: whenNull},
+	{id: nStreamOptions, rule: ruleStreamOptions, drop: whenNull},
 }
 
 // template are root fields that change the tokens of the whole prompt or its
 // block hash (engine.md 1.3).
 var template = shape{
-	{name: "add_special_tokens", use: useHead},
-	{name: "cache_salt", drop: whenNull, use: useHead},
-	{name: "chat_template", drop: whenNull, use: useHead},
-	{name: "chat_template_kwargs", drop: whenNull, use: useHead},
-	{name: "documents", drop: whenNull, use: useHead},
-	{name: "media_io_kwargs", drop: whenNull, use: useHead},
-	{name: "mm_processor_kwargs", drop: whenNull, use: useHead},
-	{name: "reasoning_effort", drop: whenNull, use: useHead},
-	{name: "truncate_prompt_tokens", drop: whenNull, use: useHead},
-	{name: "truncation_side", drop: whenNull, use: useHead},
+	{id: nAddSpecialTokens, use: useHead},
+	{id: nCacheSalt, drop: whenNull, use: useHead},
+	{id: nChatTemplate, drop: whenNull, use: useHead},
+	{id: nChatTemplateKwargs, drop: whenNull, use: useHead},
+	{id: nDocuments, drop: whenNull, use: useHead},
+	{id: nMediaIoKwargs, drop: whenNull, use: useHead},
+	{id: nMmProcessorKwargs, drop: whenNull, use: useHead},
+	{id: nReasoningEffort, drop: whenNull, use: useHead},
+	{id: nTruncatePromptTokens, drop: whenNull, use: useHead},
+	{id: nTruncationSide, drop: whenNull, use: useHead},
 }
 
 func join(shapes ...shape) shape {
@@ -127,122 +127,131 @@ func join(shapes ...shape) shape {
 
 // shapes has the fields of each object rule. It is filled once and never
 // changed.
-var shapes = [...]shape{
+var shapes = named([...]shape{
 	ruleChatRoot: join(shape{
-		{name: "model", use: useModel},
-		{name: "messages", rule: ruleMessageList, use: usePrompt},
-		{name: "tools", rule: ruleTools, drop: whenNull | whenNoTools, use: useTools},
-		{name: "functions", rule: ruleTools, drop: whenNull, use: useTools},
-		{name: "tool_choice", rule: ruleToolChoice},
-		{name: "add_generation_prompt", use: useTail},
-		{name: "continue_final_message", use: useTail},
+		{id: nModel, use: useModel},
+		{id: nMessages, rule: ruleMessageList, use: usePrompt},
+		{id: nTools, rule: ruleTools, drop: whenNull | whenNoTools, use: useTools},
+		{id: nFunctions, rule: ruleTools, drop: whenNull, use: useTools},
+		{id: nToolChoice, rule: ruleToolChoice},
+		{id: nAddGenerationPrompt, use: useTail},
+		{id: nContinueFinalMessage, use: useTail},
 	}, template, sampling),
 	ruleCompletionsRoot: join(shape{
-		{name: "model", use: useModel},
-		{name: "prompt", use: usePrompt},
-		{name: "prompt_embeds", drop: whenNull, use: usePrompt},
-		{name: "suffix", drop: whenNull, use: useHead},
+		{id: nModel, use: useModel},
+		{id: nPrompt, use: usePrompt},
+		{id: nPromptEmbeds, drop: whenNull, use: usePrompt},
+		{id: nSuffix, drop: whenNull, use: useHead},
 	}, template, sampling),
 	ruleEmbeddingsRoot: {
-		{name: "model", use: useModel},
-		{name: "input", use: usePrompt},
-		{name: "messages", rule: ruleMessageList, use: usePrompt},
-		{name: "add_special_tokens", use: useHead},
-		{name: "cache_salt", use: useHead},
-		{name: "chat_template", use: useHead},
-		{name: "chat_template_kwargs", use: useHead},
-		{name: "truncate_prompt_tokens", use: useHead},
-		{name: "truncation_side", use: useHead},
-		{name: "mm_processor_kwargs", use: useHead},
+		{id: nModel, use: useModel},
+		{id: nInput, use: usePrompt},
+		{id: nMessages, rule: ruleMessageList, use: usePrompt},
+		{id: nAddSpecialTokens, use: useHead},
+		{id: nCacheSalt, use: useHead},
+		{id: nChatTemplate, use: useHead},
+		{id: nChatTemplateKwargs, use: useHead},
+		{id: nTruncatePromptTokens, use: useHead},
+		{id: nTruncationSide, use: useHead},
+		{id: nMmProcessorKwargs, use: useHead},
 	},
 	ruleResponsesRoot: join(shape{
-		{name: "model", use: useModel},
-		{name: "input", rule: ruleItemList, use: usePrompt},
-		{name: "instructions", drop: whenNull, use: useSystem},
-		{name: "tools", rule: ruleTools, drop: whenNull | whenNoTools, use: useTools},
-		{name: "tool_choice", rule: ruleToolChoice},
-		{name: "previous_response_id", drop: whenNull, use: useHead},
-		{name: "conversation", drop: whenNull, use: useHead},
-		{name: "prompt", drop: whenNull, use: useHead},
-		{name: "reasoning", rule: ruleFlat, drop: whenNull, use: useHead},
+		{id: nModel, use: useModel},
+		{id: nInput, rule: ruleItemList, use: usePrompt},
+		{id: nInstructions, drop: whenNull, use: useSystem},
+		{id: nTools, rule: ruleTools, drop: whenNull | whenNoTools, use: useTools},
+		{id: nToolChoice, rule: ruleToolChoice},
+		{id: nPreviousResponseId, drop: whenNull, use: useHead},
+		{id: nConversation, drop: whenNull, use: useHead},
+		{id: nPrompt, drop: whenNull, use: useHead},
+		{id: nReasoning, rule: ruleFlat, drop: whenNull, use: useHead},
 	}, template, sampling),
 	ruleMessagesRoot: join(shape{
-		{name: "model", use: useModel},
-		{name: "messages", rule: ruleMessageList, use: usePrompt},
-		{name: "system", rule: ruleContent, drop: whenNull, use: useSystem},
-		{name: "tools", rule: ruleTools, drop: whenNull | whenNoTools, use: useTools},
-		{name: "tool_choice", rule: ruleToolChoice},
-		{name: "thinking", rule: ruleFlat, drop: whenNull, use: useHead},
+		{id: nModel, use: useModel},
+		{id: nMessages, rule: ruleMessageList, use: usePrompt},
+		{id: nSystem, rule: ruleContent, drop: whenNull, use: useSystem},
+		{id: nTools, rule: ruleTools, drop: whenNull | whenNoTools, use: useTools},
+		{id: nToolChoice, rule: ruleToolChoice},
+		{id: nThinking, rule: ruleFlat, drop: whenNull, use: useHead},
 		mark1, mark2,
 	}, template, sampling),
 
 	ruleFlat: {},
 	ruleMessage: {
-		{name: "role"},
-		{name: "content", rule: ruleContent},
-		{name: "tool_calls", rule: ruleToolCalls, drop: whenNull | whenEmpty},
-		{name: "tool_call_id"},
-		{name: "name", drop: whenNull},
-		{name: "reasoning_content", drop: whenNull},
-		{name: "reasoning", drop: whenNull},
-		{name: "function_call", rule: ruleFlat, drop: whenNull},
-		{name: "refusal", drop: whenNull},
-		{name: "audio", rule: ruleFlat, drop: whenNull},
-		{name: "annotations", drop: whenNull},
+		{id: nRole},
+		{id: nContent, rule: ruleContent},
+		{id: nToolCalls, rule: ruleToolCalls, drop: whenNull | whenEmpty},
+		{id: nToolCallId},
+		{id: nName, drop: whenNull},
+		{id: nReasoningContent, drop: whenNull},
+		{id: nReasoning, drop: whenNull},
+		{id: nFunctionCall, rule: ruleFlat, drop: whenNull},
+		{id: nRefusal, drop: whenNull},
+		{id: nAudio, rule: ruleFlat, drop: whenNull},
+		{id: nAnnotations, drop: whenNull},
 		mark1, mark2,
 	},
 	rulePart: {
-		{name: "type"},
-		{name: "text"},
-		{name: "image_url", rule: ruleFlat},
-		{name: "video_url", rule: ruleFlat},
-		{name: "audio_url", rule: ruleFlat},
-		{name: "input_audio", rule: ruleFlat},
-		{name: "file", rule: ruleFlat},
-		{name: "source", rule: ruleFlat},
-		{name: "content", rule: ruleParts}, // of an Anthropic tool_result
-		{name: "uuid", drop: whenNull},
+		{id: nType},
+		{id: nText},
+		{id: nImageUrl, rule: ruleFlat},
+		{id: nVideoUrl, rule: ruleFlat},
+		{id: nAudioUrl, rule: ruleFlat},
+		{id: nInputAudio, rule: ruleFlat},
+		{id: nFile, rule: ruleFlat},
+		{id: nSource, rule: ruleFlat},
+		{id: nContent, rule: ruleParts}, // of an Anthropic tool_result
+		{id: nUuid, drop: whenNull},
 		mark1, mark2,
 	},
 	ruleToolCall: {
-		{name: "id"},
-		{name: "type"},
-		{name: "function", rule: ruleFlat},
-		{name: "index", drop: whenNull},
+		{id: nId},
+		{id: nType},
+		{id: nFunction, rule: ruleFlat},
+		{id: nIndex, drop: whenNull},
 	},
 	ruleItem: {
-		{name: "type"},
-		{name: "role"},
-		{name: "content", rule: ruleParts},
-		{name: "output", rule: ruleParts},
-		{name: "summary", rule: ruleParts},
-		{name: "id", drop: whenNull},
-		{name: "status", drop: whenNull},
-		{name: "encrypted_content", drop: whenNull},
+		{id: nType},
+		{id: nRole},
+		{id: nContent, rule: ruleParts},
+		{id: nOutput, rule: ruleParts},
+		{id: nSummary, rule: ruleParts},
+		{id: nId, drop: whenNull},
+		{id: nStatus, drop: whenNull},
+		{id: nEncryptedContent, drop: whenNull},
 		mark1, mark2,
 	},
 	ruleTool: {
-		{name: "type"},
-		{name: "function", rule: ruleToolFunction},
-		{name: "name"},
-		{name: "description", drop: whenNull},
-		{name: "parameters", rule: ruleSchema, drop: whenNull},
-		{name: "input_schema", rule: ruleSchema},
-		{name: "strict", drop: whenNull},
-		{name: "defer_loading", drop: whenNull},
+		{id: nType},
+		{id: nFunction, rule: ruleToolFunction},
+		{id: nName},
+		{id: nDescription, drop: whenNull},
+		{id: nParameters, rule: ruleSchema, drop: whenNull},
+		{id: nInputSchema, rule: ruleSchema},
+		{id: nStrict, drop: whenNull},
+		{id: nDeferLoading, drop: whenNull},
 		mark1, mark2,
 	},
 	ruleToolFunction: {
-		{name: "name"},
-		{name: "description", drop: whenNull},
-		{name: "parameters", rule: ruleSchema, drop: whenNull},
-		{name: "strict", drop: whenNull},
-		{name: "defer_loading", drop: whenNull},
+		{id: nName},
+		{id: nDescription, drop: whenNull},
+		{id: nParameters, rule: ruleSchema, drop: whenNull},
+		{id: nStrict, drop: whenNull},
+		{id: nDeferLoading, drop: whenNull},
 		mark1, mark2,
 	},
 	ruleToolChoice: {
-		{name: "function", rule: ruleFlat},
+		{id: nFunction, rule: ruleFlat},
 	},
+})
+
+func named(shapes [ruleToolChoice + 1]shape) [ruleToolChoice + 1]shape {
+	for _, s := range shapes {
+		for i := range s {
+			s[i].name = knownNames[s[i].id]
+		}
+	}
+	return shapes
 }
 
 // rootRule is the shape of the root of each API.
@@ -250,3 +259,14 @@ var rootRule = [...]rule{
 	Chat: ruleChatRoot, Completions: ruleCompletionsRoot, Embeddings: ruleEmbeddingsRoot,
 	Responses: ruleResponsesRoot, Messages: ruleMessagesRoot,
 }
+
+// fields is shapes by name: what a rule says about a member. It is filled once
+// and never changed.
+var fields = func() (table [ruleCount][nameCount]field) {
+	for r, s := range shapes {
+		for _, f := range s {
+			table[r][f.id] = f
+		}
+	}
+	return table
+}()

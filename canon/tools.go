@@ -40,9 +40,9 @@ func (w *writer) sortTools(list []uint32) {
 	keys := space[:0]
 	sorted := true
 	for _, t := range list {
-		k := key{node: t, typ: w.stringOf(t, "type"), name: w.stringOf(t, "name")}
-		if f := w.get(t, "function"); f != 0 {
-			if name := w.stringOf(f, "name"); name != nil {
+		k := key{node: t, typ: w.stringOf(t, nType), name: w.stringOf(t, nName)}
+		if f := w.find(t, nFunction); f != 0 {
+			if name := w.stringOf(f, nName); name != nil {
 				k.name = name
 			}
 		}
@@ -68,8 +68,8 @@ func (w *writer) sortTools(list []uint32) {
 
 // stringOf returns the text of the member of the object at i with that name,
 // or nil when it has no such string.
-func (w *writer) stringOf(i uint32, name string) []byte {
-	if v := w.get(i, name); v != 0 && w.kind(v) == kindString {
+func (w *writer) stringOf(i uint32, name nameID) []byte {
+	if v := w.find(i, name); v != 0 && w.kind(v) == kindString {
 		return w.decoded(v)
 	}
 	return nil
@@ -80,9 +80,9 @@ func (w *writer) stringOf(i uint32, name string) []byte {
 func (w *writer) tool(i uint32) {
 	sort := w.sortProps
 	if sort {
-		strict := w.get(i, "strict")
-		if f := w.get(i, "function"); f != 0 && w.get(f, "strict") != 0 {
-			strict = w.get(f, "strict")
+		strict := w.find(i, nStrict)
+		if f := w.find(i, nFunction); f != 0 && w.find(f, nStrict) != 0 {
+			strict = w.find(f, nStrict)
 		}
 		switch {
 		case strict == 0 || w.kind(strict) == kindNull:

@@ -11,7 +11,7 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 		p.endMessage(false)
 		return
 	}
-	role := p.written(i, "role")
+	role := p.written(i, nRole)
 	leading := !p.headDone && role != 0 && (p.spells(role, "system") || p.spells(role, "developer"))
 	if !leading {
 		p.endHead()
@@ -35,27 +35,29 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 func (p *promptWalk) messageBody(i uint32) {
 	base := len(p.later)
 	var content, calls, reasoning uint32
+	ahead := false // something comes ahead of the text
 	for k, end := i+1, p.nodes[i].aux; k < end; k = p.next(k + 1) {
 		val := k + 1
 		if p.nodes[val].flags&flagDropped != 0 || p.isNothing(k) {
 			continue
 		}
-		switch string(p.inner(k)) {
-		case "role", "cache_control", "prompt_cache_breakpoint":
-		case "content":
+		switch p.nodes[k].name {
+		case nRole, nCacheControl, nPromptCacheBreakpoint:
+		case nContent:
 			content = val
-		case "tool_calls":
+		case nToolCalls:
 			calls = val
-		case "reasoning":
+		case nReasoning:
 			reasoning = val
-		case "reasoning_content":
-			if p.written(i, "reasoning") == 0 {
+		case nReasoningContent:
+			if p.written(i, nReasoning) == 0 {
 				reasoning = val
 			} else {
 				p.later = append(p.later, k)
 			}
-		case "type", "name", "tool_call_id", "call_id": // below
-		case "id", "status":
+		case nType, nName, nToolCallId, nCallId:
+			ahead = true
+		case nId, nStatus:
 			if p.api != Responses { // there they are bookkeeping of the server
 				p.later = append(p.later, k)
 			}
@@ -63,13 +65,15 @@ func (p *promptWalk) messageBody(i uint32) {
 			p.later = append(p.later, k)
 		}
 	}
-	for _, name := range [...]string{"type", "name", "tool_call_id", "call_id"} {
-		val := p.written(i, name)
-		if val == 0 || p.kind(val) == kindNull || p.spells(val, "message") && name == "type" {
-			continue
+	if ahead {
+		for _, name := range [...]nameID{nType, nName, nToolCallId, nCallId} {
+			val := p.written(i, name)
+			if val == 0 || p.kind(val) == kindNull || name == nType && p.spells(val, "message") {
+				continue
+			}
+			p.field(knownNames[name], p.canonical(val))
+			p.offset += p.size(val)
 		}
-		p.field(name, p.canonical(val))
-		p.offset += p.size(val)
 	}
 	if reasoning != 0 {
 		p.field("reasoning", p.canonical(reasoning))
@@ -93,12 +97,12 @@ func (p *promptWalk) flush(base int) {
 // isNothing reports whether the member of a message at k is a null or an empty
 // list that the engine reads as absent. Stable has dropped it; Wire sends it.
 func (p *promptWalk) isNothing(k uint32) bool {
-	switch name := p.inner(k); p.kind(k + 1) {
+	name := p.nodes[k].name
+	switch p.kind(k + 1) {
 	case kindNull:
-		f := shapes[p.elem].find(name)
-		return string(name) == "content" || f != nil && f.drop&whenNull != 0
+		return name == nContent || fields[p.elem][name].drop&whenNull != 0
 	case kindArray:
-		return p.nodes[k+1].aux == k+2 && string(name) == "tool_calls"
+		return name == nToolCalls && p.nodes[k+1].aux == k+2
 	}
 	return false
 }
@@ -141,7 +145,7 @@ func (p *promptWalk) partOrText(k uint32) {
 // part hashes one part. Of a text part vLLM reads the text alone; another part
 // is its type and its members.
 func (p *promptWalk) part(i uint32) {
-	kind, text := p.written(i, "type"), p.written(i, "text")
+	kind, text := p.written(i, nType), p.written(i, nText)
 	if kind != 0 && text != 0 && (p.spells(kind, "text") || p.spells(kind, "input_text") || p.spells(kind, "output_text")) {
 		switch p.kind(text) {
 		case kindString:
@@ -155,7 +159,7 @@ func (p *promptWalk) part(i uint32) {
 	if kind != 0 {
 		p.bytes(tagPart, p.canonical(kind))
 	}
-	uuid := p.written(i, "uuid")
+	uuid := p.written(i, nUuid)
 	if uuid != 0 && p.kind(uuid) == kindString && p.nodes[uuid].aux > 0 {
 		// vLLM then knows the input by its uuid and does not hash the pixels.
 		p.field("uuid", p.canonical(uuid))
@@ -168,17 +172,17 @@ func (p *promptWalk) part(i uint32) {
 		if p.nodes[k+1].flags&flagDropped != 0 {
 			continue
 		}
-		switch string(p.inner(k)) {
-		case "type", "uuid", "cache_control", "prompt_cache_breakpoint":
-		case "detail": // vLLM ignores it
-		case "image_url", "video_url", "audio_url":
+		switch p.nodes[k].name {
+		case nType, nUuid, nCacheControl, nPromptCacheBreakpoint:
+		case nDetail: // vLLM ignores it
+		case nImageUrl, nVideoUrl, nAudioUrl:
 			val := k + 1
-			if url := p.written(val, "url"); url != 0 {
+			if url := p.written(val, nUrl); url != 0 {
 				val = url
 			}
 			p.bytes(tagMedia, p.inner(k))
 			p.bytes(tagMedia, p.canonical(val))
-		case "content":
+		case nContent:
 			content = k + 1
 		default:
 			p.later = append(p.later, k)
@@ -207,13 +211,13 @@ func (p *promptWalk) callsOf(i uint32) {
 		base := len(p.later)
 		var function uint32
 		for k, end := c+1, p.nodes[c].aux; k < end; k = p.next(k + 1) {
-			switch string(p.inner(k)) {
-			case "index":
-			case "type":
+			switch p.nodes[k].name {
+			case nIndex:
+			case nType:
 				if !p.spells(k+1, "function") {
 					p.later = append(p.later, k)
 				}
-			case "function":
+			case nFunction:
 				if function = k + 1; p.kind(function) != kindObject {
 					function = 0
 					p.later = append(p.later, k)

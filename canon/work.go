@@ -80,16 +80,16 @@ func (w *work) readRoot(r *Result) {
 		val := k + 1
 		switch w.kind(val) {
 		case kindString:
-			switch string(w.decoded(k)) {
-			case "model":
+			switch w.nodes[k].name {
+			case nModel:
 				r.Model = string(w.decoded(val))
-			case "previous_response_id":
+			case nPreviousResponseId:
 				r.PreviousResponseID = string(w.decoded(val))
-			case "prompt_cache_key":
+			case nPromptCacheKey:
 				r.CacheKey = string(w.decoded(val))
 			}
 		case kindTrue, kindFalse:
-			if w.is(k, "stream") {
+			if w.nodes[k].name == nStream {
 				r.Stream = w.kind(val) == kindTrue
 			}
 		}
@@ -99,18 +99,15 @@ func (w *work) readRoot(r *Result) {
 // checkShape notes a field whose type leaves no way to tell the prompt.
 func (w *work) checkShape(r rule) {
 	for k, end := uint32(1), w.nodes[0].aux; k < end; k = w.next(k + 1) {
-		f := shapes[r].find(w.decoded(k))
-		if f == nil {
-			continue
-		}
+		f := &fields[r][w.nodes[k].name]
 		kind := w.kind(k + 1)
 		switch {
 		case f.use == useModel && kind != kindString:
-			w.note(WrongShape, int(w.nodes[k].start)-1, k, "model is not a string")
+			w.note(WrongShape, int(w.nodes[k+1].start), k, "model is not a string")
 		case f.rule == ruleMessageList && kind != kindArray:
-			w.note(WrongShape, int(w.nodes[k].start)-1, k, "messages is not a list")
+			w.note(WrongShape, int(w.nodes[k+1].start), k, "messages is not a list")
 		case f.rule == ruleItemList && kind != kindArray && kind != kindString:
-			w.note(WrongShape, int(w.nodes[k].start)-1, k, "input is neither a string nor a list")
+			w.note(WrongShape, int(w.nodes[k+1].start), k, "input is neither a string nor a list")
 		}
 	}
 }
@@ -118,14 +115,14 @@ func (w *work) checkShape(r rule) {
 // mayAddUsage reports whether include_usage can be set and is not set by the
 // caller.
 func (w *work) mayAddUsage() bool {
-	options := w.get(0, "stream_options")
+	options := w.find(0, nStreamOptions)
 	if options == 0 || w.kind(options) == kindNull {
 		return true
 	}
 	if w.kind(options) != kindObject {
 		return false
 	}
-	usage := w.get(options, "include_usage")
+	usage := w.find(options, nIncludeUsage)
 	return usage == 0 || w.kind(usage) != kindTrue
 }
 
@@ -134,20 +131,17 @@ func (w *work) mayAddUsage() bool {
 func (w *work) release() bool {
 	w.src, w.out, w.entry, w.cache, w.rawTools = nil, nil, nil, nil, nil
 	w.walk = promptWalk{later: w.walk.later[:0]}
-	clear(w.names[:cap(w.names)])
-	clear(w.members[:cap(w.members)])
-	clear(w.root[:cap(w.root)])
 	clear(w.moved[:cap(w.moved)])
 	return cap(w.nodes) <= keepNodes && cap(w.arena) <= keepBytes && cap(w.names) <= keepNodes &&
 		cap(w.members) <= keepNodes && cap(w.table) <= keepNodes && cap(w.order) <= keepNodes &&
-		cap(w.hasher.bounds) <= keepNodes
+		cap(w.hasher.bounds) <= keepNodes && cap(w.hasher.small) <= keepBytes
 }
 
 // cachedTools takes a list of tools that the cache knows as a whole; it is
 // called for the value of each member of the root, and returns the position
 // after the list or 0.
 func (p *parser) cachedTools(i int, key uint32) int {
-	if i >= len(p.src) || p.src[i] != '[' || !p.is(key, "tools") || p.entry != nil {
+	if i >= len(p.src) || p.src[i] != '[' || p.nodes[key].name != nTools || p.entry != nil {
 		return 0
 	}
 	e := p.cache.find(p.api, p.src[i:])

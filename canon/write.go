@@ -5,15 +5,22 @@ import (
 	"slices"
 )
 
-// member is a member of an object that is being written.
-type member struct {
-	name   []byte // decoded
-	key    uint32 // node of the name; 0 when literal is set and there was none
-	val    uint32
-	rank   uint8  // order in the root; 0 elsewhere
-	rename string // the name to write instead, if not empty
-	lit    string // the value to write instead, if not empty
-}
+// member is a member of an object that is being written: the node of its name
+// in the lower half, zero for one that the writer adds, and its place in the
+// order in the upper half, a rank in the root and a nameRank. Most members are
+// sorted by comparing numbers.
+type member uint64
+
+func (m member) key() uint32   { return uint32(m) }
+func (m member) order() uint32 { return uint32(m >> 32) }
+
+// id returns the name of a member whose name a rule knows.
+func (m member) id() nameID { return nameID(m >> 33) }
+
+// rootShift is where the rank in the root stands, above any nameRank.
+const rootShift = 32 + 16
+
+func newMember(key uint32, nameRank uint64) member { return member(nameRank<<32 | uint64(key)) }
 
 // writer writes the canonical form of a parsed document. As it writes a value,
 // it points the value's node at the canonical bytes.
@@ -23,32 +30,33 @@ type writer struct {
 	members   []member    // of the objects that are open
 	order     []uint32    // nodes of list elements, for lists that are reordered
 	moved     []reordered // lists whose first parts move, in document order
+	ids       []uint32    // nodes of the ids of a batch
 	root      []member    // of the root, in the order written
 	stable    bool        // at Stable and Strong
+	strong    bool        // at Strong
 	sortProps bool        // at Strong: sort properties in schemas
 	rename    bool        // write reasoning_content of assistants as reasoning
 	addUsage  bool        // write stream_options.include_usage
 	keepTools bool        // a tool_choice stands beside tools
-	strong    bool        // at Strong
 	rawTools  []byte      // source of the tools, if they were written anew
 }
 
 // value writes the value at i under a rule.
 func (w *writer) value(i uint32, r rule) {
-	k := w.kind(i)
-	switch {
-	case r == ruleVerbatim:
+	if r == ruleVerbatim {
 		w.verbatim(i)
-	case r < ruleMessageList:
-		if k == kindObject {
+		return
+	}
+	switch k := w.nodes[i].kind; {
+	case k == kindObject:
+		switch {
+		case r < ruleMessageList || r == ruleStreamOptions:
 			w.object(i, r)
-		} else {
+		case r == ruleSchema:
+			w.schema(i)
+		default:
 			w.verbatim(i)
 		}
-	case k == kindObject && r == ruleSchema:
-		w.schema(i)
-	case k == kindObject && r == ruleStreamOptions:
-		w.object(i, r)
 	case k != kindArray:
 		w.verbatim(i)
 	case r == ruleMessageList:
@@ -89,8 +97,7 @@ func (w *writer) verbatim(i uint32) {
 			if k > i+1 {
 				w.out = append(w.out, ',')
 			}
-			w.text(k)
-			w.out = append(w.out, ':')
+			w.name(k)
 			val := k + 1
 			k = w.next(val)
 			w.verbatim(val)
@@ -104,16 +111,29 @@ func (w *writer) verbatim(i uint32) {
 // text writes the string at i in canonical spelling.
 func (w *writer) text(i uint32) {
 	n := &w.nodes[i]
-	raw := w.src[n.start:n.end]
-	w.out = append(w.out, '"')
-	at := uint32(len(w.out))
-	if n.flags&flagRespell != 0 {
-		w.out = appendCanonical(w.out, raw)
+	at := uint32(len(w.out)) + 1
+	if n.flags&flagRespell == 0 {
+		w.out = append(w.out, w.src[n.start-1:n.end+1]...) // with its quotes
 	} else {
-		w.out = append(w.out, raw...)
+		w.out = append(w.out, '"')
+		w.out = appendCanonical(w.out, w.src[n.start:n.end])
+		w.out = append(w.out, '"')
 	}
-	n.start, n.end = at, uint32(len(w.out))
-	w.out = append(w.out, '"')
+	n.start, n.end = at, uint32(len(w.out))-1
+}
+
+// name writes the member name at k and the colon after it.
+func (w *writer) name(k uint32) {
+	n := &w.nodes[k]
+	at := uint32(len(w.out)) + 1
+	if n.flags&flagArena == 0 {
+		w.out = append(w.out, w.src[n.start-1:n.end+1]...)
+	} else {
+		w.out = appendQuoted(w.out, w.arena[n.start:n.end])
+		n.flags &^= flagArena
+	}
+	n.start, n.end = at, uint32(len(w.out))-1
+	w.out = append(w.out, ':')
 }
 
 // list writes the array at i with each element under a rule.
@@ -132,8 +152,7 @@ func (w *writer) list(i uint32, elem rule) {
 	w.placed(i, at)
 }
 
-// listInOrder writes the array at i with its elements in the given order, and
-// takes them off w.order, where they are those from base on.
+// listInOrder writes the array at i with the elements from base on in w.order.
 func (w *writer) listInOrder(i uint32, base int, elem rule) {
 	at := uint32(len(w.out))
 	w.out = append(w.out, '[')
@@ -158,12 +177,13 @@ func (w *writer) object(i uint32, r rule) {
 	base := w.collect(i)
 	switch r {
 	case ruleMessage:
-		w.renameReasoning(base)
+		if w.rename {
+			w.renameReasoning(base)
+		}
 	case ruleStreamOptions:
 		w.includeUsage(base)
-		r = ruleFlat
 	}
-	sortMembers(w.members[base:])
+	w.sortMembers(base)
 	w.memberList(i, base, r)
 	w.members = w.members[:base]
 }
@@ -172,7 +192,11 @@ func (w *writer) object(i uint32, r rule) {
 func (w *writer) collect(i uint32) int {
 	base := len(w.members)
 	for k, end := i+1, w.nodes[i].aux; k < end; k = w.next(k + 1) {
-		w.members = append(w.members, member{name: w.decoded(k), key: k, val: k + 1})
+		rank := 2 * uint64(w.nodes[k].name)
+		if rank == 0 {
+			rank = nameRank(nUnknown, w.nameAt(k))
+		}
+		w.members = append(w.members, newMember(k, rank))
 	}
 	return base
 }
@@ -181,52 +205,46 @@ func (w *writer) collect(i uint32) int {
 func (w *writer) memberList(i uint32, base int, r rule) {
 	at := uint32(len(w.out))
 	w.out = append(w.out, '{')
-	first := true
 	for k, end := base, len(w.members); k < end; k++ {
-		m := w.members[k] // a copy: the stack may move
-		f := shapes[r].find(m.name)
-		under := ruleVerbatim
-		if f != nil {
-			under = f.rule
-			if m.lit == "" && w.drops(m.val, f.drop) {
-				w.nodes[m.val].flags |= flagDropped
-				continue
-			}
+		m := w.members[k]
+		key := m.key()
+		if key == 0 || r == ruleStreamOptions && w.addUsage && w.nodes[key].name == nIncludeUsage {
+			w.comma()
+			w.added(m)
+			continue
 		}
-		if !first {
-			w.out = append(w.out, ',')
+		f := &fields[r][w.nodes[key].name]
+		if f.drop != 0 && w.drops(key+1, f.drop) {
+			w.nodes[key+1].flags |= flagDropped
+			continue
 		}
-		first = false
-		w.member(m, under)
+		w.comma()
+		w.name(key)
+		w.value(key+1, f.rule)
 	}
 	w.out = append(w.out, '}')
 	w.placed(i, at)
 }
 
-// member writes one member, its value under a rule.
-func (w *writer) member(m member, r rule) {
-	switch {
-	case m.key == 0:
-		w.out = appendQuoted(w.out, string(m.name))
-	case m.rename != "":
-		at := uint32(len(w.out)) + 1
-		w.out = appendQuoted(w.out, m.rename)
-		n := &w.nodes[m.key]
-		n.start, n.end, n.aux = at, uint32(len(w.out))-1, uint32(len(m.rename))
-	default:
-		w.text(m.key)
+// comma writes a comma unless a member is the first of its object.
+func (w *writer) comma() {
+	if w.out[len(w.out)-1] != '{' {
+		w.out = append(w.out, ',')
 	}
-	w.out = append(w.out, ':')
-	if m.lit != "" {
-		w.out = append(w.out, m.lit...)
-		return
+}
+
+// added writes a member that asks for the usage chunk.
+func (w *writer) added(m member) {
+	if m.id() == nStreamOptions {
+		w.out = append(w.out, `"stream_options":{"include_usage":true}`...)
+	} else {
+		w.out = append(w.out, `"include_usage":true`...)
 	}
-	w.value(m.val, r)
 }
 
 // drops reports whether a member with the value at i is left out.
 func (w *writer) drops(i uint32, d drop) bool {
-	if !w.stable || d == 0 {
+	if !w.stable {
 		return false
 	}
 	if d&always != 0 {
@@ -242,23 +260,27 @@ func (w *writer) drops(i uint32, d drop) bool {
 	return false
 }
 
-// sortMembers sorts by rank, then by name in byte order of its UTF-8. Names
-// are distinct: the guard saw to it.
-func sortMembers(ms []member) {
+// sortMembers sorts the members from base on, by rank and then by name in byte
+// order of its UTF-8. Names are distinct: the guard saw to it.
+func (w *writer) sortMembers(base int) {
+	ms := w.members[base:]
 	if len(ms) > 12 {
-		slices.SortFunc(ms, compareMembers)
+		slices.SortFunc(ms, w.compare)
 		return
 	}
 	for i := 1; i < len(ms); i++ {
-		for j := i; j > 0 && compareMembers(ms[j], ms[j-1]) < 0; j-- {
-			ms[j], ms[j-1] = ms[j-1], ms[j]
+		m, j := ms[i], i
+		for j > 0 && (ms[j-1].order() > m.order() || ms[j-1].order() == m.order() && w.compare(m, ms[j-1]) < 0) {
+			ms[j] = ms[j-1]
+			j--
 		}
+		ms[j] = m
 	}
 }
 
-func compareMembers(a, b member) int {
-	if a.rank != b.rank {
-		return int(a.rank) - int(b.rank)
+func (w *writer) compare(a, b member) int {
+	if a.order() != b.order() {
+		return int(a.order()) - int(b.order())
 	}
-	return bytes.Compare(a.name, b.name)
+	return bytes.Compare(w.nameAt(a.key()), w.nameAt(b.key()))
 }
