@@ -160,7 +160,9 @@ func poke(c chan struct{}) {
 
 // Close stops everything and waits until it has stopped, OnChange included. Members
 // keeps answering with the last set. Close may be called more than once; the error
-// is always nil.
+// is always nil. It waits for resolvers and transports to honour their contexts.
+// (Inside package net, a DNS query that was given up may still be read for up to the
+// timeout of resolv.conf, 5 s.)
 func (w *Watcher) Close() error {
 	w.mu.Lock()
 	if !w.closed {
