@@ -3,7 +3,8 @@
     python probe_protocol.py OUT NAME=URL ...
 
 Each name asks for a set of questions, in the order given, and fills its part of
-OUT, keeping the others:
+OUT, keeping the others (drain and abort are lists, since no two endings are
+alike: each run adds to them):
     main=URL        an instance as `fleet start` makes it
     key=URL         --api-key secret --enable-scale-out, and
                     VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in the environment
@@ -551,7 +552,10 @@ def main():
         text = json.dumps(SETS[name](where))
         for root, instead in roots:
             text = text.replace(root, instead)
-        out[name] = json.loads(text)
+        if name in ("drain", "abort"):
+            out.setdefault(name, []).append(json.loads(text))
+        else:
+            out[name] = json.loads(text)
         with open(path, "w") as file:
             file.write(json.dumps(out, indent=1, ensure_ascii=False) + "\n")
         print(name, "done")

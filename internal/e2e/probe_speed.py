@@ -1,16 +1,21 @@
 """Measures how long one instance takes to compute prompts and to generate, and
 fits the cost model of the simulator to it.
 
-    python probe_speed.py OUT http://127.0.0.1:8101       (needs numpy: use the engine's environment)
+    python probe_speed.py OUT http://127.0.0.1:8101 PID   (needs numpy: use the engine's environment)
     python probe_speed.py OUT                             fits what OUT holds, again
 
-The instance: PREFIXWISE_E2E_MODEL=slow fleet start 1, nothing else running.
-Every time is the least of some repetitions, since other work on the machine
-only ever adds: at least three, and more until two of the least agree. Times are the client's, to the first chunk with content.
+The instance: PREFIXWISE_E2E_MODEL=slow fleet start 1, with nothing to do, and
+PID its process. Every measurement is a pair: the processor time that its engine
+and worker processes used (one thread computes, so this is the time an
+undisturbed machine would take) and the time by the clock at the client. Of some
+repetitions the one with the least processor time counts, since other work on
+the machine only ever adds. The fits are to processor time.
 """
 
+import glob
 import http.client
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -20,9 +25,9 @@ import numpy as np
 
 from probe_gauges import rows_on_lines
 
-AGREE = 0.03
-MOST = 9
+REPEAT = 3
 LENGTHS = [32, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096]
+CACHED = [(1024, 512), (2048, 1024), (2048, 1920), (3072, 1024), (3072, 2048), (4096, 1024), (4096, 2048), (4096, 3072), (4096, 3840), (4096, 4064)]
 counter = int(time.time()) % 10**6 * 1000
 
 
@@ -37,15 +42,45 @@ def prompt(length, head):
     return (head + [400 + (i * 7919) % 5000 for i in range(length)])[:length]
 
 
-def least(one):
-    """The least of one() by its first member, once the two least agree."""
-    seen = []
-    while len(seen) < MOST:
-        seen.append(one())
-        seen.sort(key=lambda r: r[0])
-        if len(seen) >= 3 and seen[1][0] < seen[0][0] * (1 + AGREE):
-            break
-    return seen[0]
+class Processor:
+    """The processor time of the processes below one, without the one itself:
+    the engine's and its worker's, not the HTTP server's."""
+
+    def __init__(self, pid):
+        table = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+        parent = dict(map(int, line.split()) for line in table.splitlines())
+
+        def below(p):
+            while p in parent:
+                p = parent[p]
+                if p == pid:
+                    return True
+            return False
+        self.pids = [p for p in parent if below(p)]
+
+    def seconds(self):
+        total = 0
+        for pid in self.pids:
+            for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+                with open(path) as file:
+                    total += int(file.read().split()[0])
+        return total / 1e9
+
+    def least(self, prepare, one):
+        """[processor seconds, clock seconds, result] of one(prepare()), the least of some."""
+        best = None
+        for _ in range(REPEAT):
+            ready = prepare()
+            time.sleep(0.05)
+            used, start = self.seconds(), time.monotonic()
+            result = one(ready)
+            took = time.monotonic() - start
+            # The engine is done a moment after the client.
+            time.sleep(0.05)
+            used = self.seconds() - used
+            if best is None or used < best[0]:
+                best = [round(used, 4), round(took, 4), result]
+        return best
 
 
 class Instance:
@@ -91,51 +126,39 @@ def together(n, one):
     return results
 
 
-def measure(url):
-    e = Instance(url)
+def measure(url, pid):
+    e, cpu = Instance(url), Processor(pid)
     e.stream(prompt(2048, fresh()), 4)
-    out = {"prefill": [], "cached": [], "decode": [], "batch prefill": [], "mixed": []}
+    out = {"prefill": [], "cached": [], "decode": [], "batch prefill": []}
+
+    def keep(name, *row):
+        out[name].append(list(row))
+        print(name, *row, flush=True)
+
     for length in LENGTHS:
-        out["prefill"].append([length, round(least(lambda: e.stream(prompt(length, fresh()), 1))[0], 4)])
-        print("prefill", out["prefill"][-1], flush=True)
-    for length, shared in [(1024, 512), (2048, 1024), (2048, 1920), (3072, 1024), (3072, 2048), (4096, 1024), (4096, 2048), (4096, 3072), (4096, 3840), (4096, 4064)]:
-        def one():
+        used, took, _ = cpu.least(lambda: prompt(length, fresh()), lambda p: e.stream(p, 1))
+        keep("prefill", length, used, took)
+    for length, shared in CACHED:
+        def prepare():
             whole = prompt(length, fresh())
             e.stream(whole[:shared], 1)
             # Other ids after the shared part: the longer prompt is new to the cache.
-            return e.stream(whole[:shared] + fresh() + whole[shared + 12:], 1)
-        first, _, cached = least(one)
-        out["cached"].append([length, cached, round(first, 4)])
-        print("cached", out["cached"][-1], flush=True)
+            return (whole[:shared] + fresh() + whole[shared:])[:length]
+        used, took, result = cpu.least(prepare, lambda p: e.stream(p, 1))
+        keep("cached", length, result[2], used, took)
     for batch in [1, 2, 4, 8]:
         for length in [64, 1024, 3072]:
-            steps = 24
             prompts = [prompt(length, fresh()) for _ in range(batch)]
             for p in prompts:
                 e.stream(p, 1)
-
-            def one():
-                results = together(batch, lambda i: e.stream(prompts[i], steps))
-                return (float(np.median([r[1] for r in results])) / (steps - 1),)
-            out["decode"].append([batch, length, round(least(one)[0], 5)])
-            print("decode", out["decode"][-1], flush=True)
+            # The difference of two lengths of answer: prompts and starts cancel.
+            few, _, _ = cpu.least(lambda: None, lambda _: together(batch, lambda i: e.stream(prompts[i], 4)))
+            many, _, results = cpu.least(lambda: None, lambda _: together(batch, lambda i: e.stream(prompts[i], 36)))
+            keep("decode", batch, length, round((many - few) / 32, 5), round(float(np.median([r[1] for r in results])) / 35, 5))
     for batch, length in [(2, 1024), (4, 1024), (8, 512)]:
-        def one():
-            heads = [fresh() for _ in range(batch)]
-            start = time.monotonic()
-            results = together(batch, lambda i: e.stream(prompt(length, heads[i]), 1))
-            return time.monotonic() - start, sorted(round(r[0], 4) for r in results)
-        took, firsts = least(one)
-        out["batch prefill"].append([batch, length, round(took, 4), firsts])
-        print("batch prefill", out["batch prefill"][-1], flush=True)
-    # A stream that generates while a long prompt is computed: how much slower?
-    holder = {}
-    t = threading.Thread(target=lambda: holder.update(r=e.stream(prompt(256, fresh()), 60)))
-    t.start()
-    time.sleep(0.5)
-    first = e.stream(prompt(2048, fresh()), 1)[0]
-    t.join()
-    out["mixed"] = {"60 tokens beside a prompt of 2048: seconds": round(holder["r"][1], 3), "the prompt's first token": round(first, 3)}
+        used, took, results = cpu.least(lambda: [prompt(length, fresh()) for _ in range(batch)],
+                                        lambda ps: together(batch, lambda i: e.stream(ps[i], 1)))
+        keep("batch prefill", batch, length, used, took, sorted(round(r[0], 4) for r in results))
     return out
 
 
@@ -151,24 +174,25 @@ def least_squares(columns, y):
 def fit(out):
     """Prefill of n tokens after c cached: a + b n + q n (c + n/2). Decode step of
     a batch with k tokens of context in all: a + b batch + q k."""
-    rows = [(n, 0, s) for n, s in out["prefill"]] + [(n - c, c, s) for n, c, s in out["cached"]]
+    rows = [(n, 0, s) for n, s, _ in out["prefill"]] + [(n - c, c, s) for n, c, s, _ in out["cached"]]
     fits = {}
     x, mean, worst = least_squares([[1, n] for n, c, s in rows], [s for *_, s in rows])
     fits["prefill linear"] = {"seconds": x[0], "seconds a token": x[1], "mean error": mean, "largest error": worst}
     x, mean, worst = least_squares([[1, n, n * (c + n / 2)] for n, c, s in rows], [s for *_, s in rows])
     fits["prefill quadratic"] = {"seconds": x[0], "seconds a token": x[1], "seconds a token and token of context": x[2], "mean error": mean, "largest error": worst}
-    rows = out["decode"]
+    rows = [(b, n, s) for b, n, s, _ in out["decode"]]
     x, mean, worst = least_squares([[1, b] for b, n, s in rows], [s for *_, s in rows])
     fits["decode by batch"] = {"seconds a step": x[0], "a sequence": x[1], "mean error": mean, "largest error": worst}
-    x, mean, worst = least_squares([[1, b, b * (n + 12)] for b, n, s in rows], [s for *_, s in rows])
+    x, mean, worst = least_squares([[1, b, b * (n + 20)] for b, n, s in rows], [s for *_, s in rows])
     fits["decode by batch and context"] = {"seconds a step": x[0], "a sequence": x[1], "a token of context": x[2], "mean error": mean, "largest error": worst}
     return fits
 
 
 def main():
-    path, *url = sys.argv[1:]
-    if url:
-        out = {"date": time.strftime("%Y-%m-%d"), "measured": measure(url[0])}
+    path, *where = sys.argv[1:]
+    if where:
+        url, pid = where
+        out = {"date": time.strftime("%Y-%m-%d"), "measured": measure(url, int(pid))}
     else:
         with open(path) as file:
             out = json.load(file)
