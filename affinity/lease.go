@@ -53,6 +53,10 @@ type Outcome struct {
 	// FirstByte and Total are the times from sending to the first content and
 	// to the end; 0 means unknown.
 	FirstByte, Total time.Duration
+	// Aside is for how long the endpoint is to get nothing new, because it
+	// asked for that or is shutting down; 0 means that it is not known to want
+	// that. It needs [Options.Ejection].
+	Aside time.Duration
 	// Remote says that the endpoint or the way to it is answerable for the
 	// outcome: a local cancellation is not remote.
 	Remote bool
@@ -84,7 +88,8 @@ type Released struct {
 
 // released is the one place where an outcome arrives.
 func (r *Router) released(l *Lease, o Outcome) {
-	held := r.now().Sub(l.since)
+	now := r.now()
+	held := now.Sub(l.since)
 	t := l.tally
 	t.released.Add(1)
 	t.held.Add(int64(held))
@@ -94,6 +99,9 @@ func (r *Router) released(l *Lease, o Outcome) {
 	if o.PromptTokens > 0 && o.CachedTokens >= 0 {
 		t.prompt.Add(uint64(o.PromptTokens))
 		t.cached.Add(uint64(o.CachedTokens))
+	}
+	if r.eject != nil {
+		r.judge(l, &o, now)
 	}
 	if r.onRelease != nil {
 		r.onRelease(Released{Endpoint: l.Endpoint(), Home: l.Home(), Reason: l.reason, Held: held, Outcome: o})

@@ -18,6 +18,7 @@ import (
 // [OverLimitRefuse]), for a sticky request a *[StickyError], and with
 // [FixedPrefix] [ErrRoutingID].
 func (r *Router) Pick(req *Request) (Lease, error) {
+	r.tick()
 	snap := r.snap.Load()
 	if req.Sticky != "" {
 		return r.sticky(snap, req.Sticky)

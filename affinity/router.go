@@ -53,6 +53,8 @@ type Options struct {
 	// Seed makes random choices repeatable, for tests and simulations; 0 draws
 	// a seed.
 	Seed uint64
+	// Ejection says when an endpoint that fails is set aside; nil means never.
+	Ejection *Ejection
 	// OnRelease is called once for each lease that ends, after it is counted,
 	// by the goroutine that released it: it must not block. Nil means nothing
 	// is called.
@@ -79,10 +81,12 @@ type Router struct {
 	refuse    bool
 	now       func() time.Time
 	onRelease func(Released)
+	eject     *Ejection // nil: never
 
 	snap     atomic.Pointer[snapshot]
 	strategy atomic.Pointer[Strategy]
 	lots     atomic.Uint64 // state of the random sequence
+	nextTick atomic.Int64  // when the next time aside ends, in Unix nanoseconds; 0: none
 
 	mu         sync.Mutex // held by Set and Stats, never by a pick
 	tallies    map[string]*tally
@@ -114,6 +118,13 @@ func New(o Options) (*Router, error) {
 		prefix: o.FixedPrefix, limit: o.Limit, refuse: o.OverLimit == OverLimitRefuse,
 		now: o.Now, onRelease: o.OnRelease,
 		tallies: map[string]*tally{},
+	}
+	if o.Ejection != nil {
+		eject := *o.Ejection
+		if err := eject.validate(); err != nil {
+			return nil, err
+		}
+		r.eject = &eject
 	}
 	if o.Floor > 0 {
 		r.floor = int64(o.Floor)
@@ -173,7 +184,7 @@ func (r *Router) Set(endpoints []Endpoint) error {
 		r.tallies[e.ID].left = 0
 	}
 	r.forget(present)
-	r.snap.Store(newSnapshot(endpoints, r.tallies, r.limit, r.snap.Load(), r.lot))
+	r.publish()
 	return nil
 }
 

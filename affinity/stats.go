@@ -13,6 +13,10 @@ type EndpointStats struct {
 	// Member tells whether the endpoint is in the present set; one that left
 	// is listed while it has requests in flight.
 	Member, Unavailable, Draining bool
+	// Aside tells whether it is set aside because it failed or asked for it,
+	// and Ejections how often it was; see [Ejection].
+	Aside     bool
+	Ejections uint64
 	// InFlight is the number of leases that are out.
 	InFlight int
 	// Picks counts all leases given out, and Share is their part of the picks
@@ -46,6 +50,8 @@ func (r *Router) Stats() []EndpointStats {
 		m := &r.members[i]
 		e := r.tallies[m.ID].stats()
 		e.Member, e.Unavailable, e.Draining = true, m.Unavailable, m.Draining
+		s := &r.tallies[m.ID].standing
+		e.Aside = s.held && s.ramp == 0
 		stats = append(stats, e)
 	}
 	for _, t := range r.tallies {
@@ -69,6 +75,7 @@ func (t *tally) stats() EndpointStats {
 		ID: t.id, InFlight: int(t.load()), Reasons: map[Reason]uint64{},
 		Away: t.away.Load(), Released: t.released.Load(), Failed: t.failed.Load(),
 		Held:         time.Duration(t.held.Load()),
+		Ejections:    t.ejections.Load(),
 		PromptTokens: t.prompt.Load(), CachedTokens: t.cached.Load(),
 	}
 	for i := range t.picks {

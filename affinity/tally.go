@@ -20,9 +20,15 @@ type tally struct {
 	prompt   atomic.Uint64
 	cached   atomic.Uint64
 	picks    [reasonCount]atomic.Uint64
-	_        [64]byte
+	// For ejection: the last sign of life in Unix nanoseconds, whether standing
+	// is worth a look, and how often the endpoint was set aside.
+	progress  atomic.Int64
+	trouble   atomic.Bool
+	ejections atomic.Uint64
+	_         [64]byte
 
-	left uint64 // the generation in which the endpoint left, 0 while it is a member; guarded by Router.mu
+	left     uint64 // the generation in which the endpoint left, 0 while it is a member; guarded by Router.mu
+	standing standing
 }
 
 // acquire counts one more in flight, unless that would exceed the limit; 0
