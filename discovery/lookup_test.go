@@ -74,7 +74,7 @@ func (f *fake) LookupSRV(ctx context.Context, _, _, name string) (string, []*net
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if records, ok := f.srv[name]; ok {
-		return name, records, nil
+		return name, records, f.errs["malformed "+name]
 	}
 	return "", nil, notFound(name)
 }
@@ -298,6 +298,16 @@ func TestSRVErrors(t *testing.T) {
 	_, err = r.Resolve(t.Context())
 	assert.ErrorContains(t, err, "no target of v has an address")
 	assert.ErrorAs(t, err, &dns)
+}
+
+// net.Resolver returns the good records and an error when some are malformed.
+func TestSRVTakesTheGoodRecords(t *testing.T) {
+	f := newFake()
+	f.srv["v"], f.a["p."] = srvs("p.:1"), addrs("10.0.0.1")
+	f.errs["malformed v"] = &net.DNSError{Err: "DNS response contained records which contain invalid names", Name: "v"}
+	r, err := SRV("http", "v", WithLookup(f))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"http://p:1"}, ids(resolve(t, r)))
 }
 
 func TestSRVLooksUpTargetsTogether(t *testing.T) {
