@@ -11,29 +11,31 @@ import (
 
 // benchBody builds a chat of about size bytes with n tools, as a client with
 // another JSON library spells it: members in the order of that client's
-// structs, spaces after separators, HTML escapes in one string of eight and
-// newlines in more, tools and schema keywords unsorted. Tools take up to 30 %
-// of the bytes.
+// structs, spaces after separators, HTML escapes in some texts, newlines and
+// quotes in more, tools and schema keywords unsorted. Tools take up to 30 % of
+// the bytes. Its messages are as long as those of the tau-bench trajectories:
+// one JSON value, names included, for every 40 bytes of them.
 func benchBody(size, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"temperature": 0.7, "stream": false, "messages": [{"role": "system", "content": "You help with orders.\nBe brief, and ask when unsure."}`)
 	tools := benchTools(size, n)
-	turn := 0
-	for b.Len()+len(tools)+400 < size {
-		turn++
-		text := strings.Repeat("The parcel left the depot on time and was scanned twice on its way to the customer. ", 1+turn%4)
+	const sentence = "The parcel left the depot on time and was scanned twice on its way to the customer. "
+	for turn := 1; b.Len()+len(tools)+400 < size; turn++ {
+		text := strings.Repeat(sentence, 2+turn%4)
 		switch turn % 8 {
 		case 0:
-			text += `if a \u003c b \u0026\u0026 c \u003e d then notify("\u00e9quipe")`
-			text = strings.ReplaceAll(text, `("`, `(\"`)
-			text = strings.ReplaceAll(text, `")`, `\")`)
+			text += `if a \u003c b \u0026\u0026 c \u003e d then notify(\"\u00e9quipe\")`
 		case 1, 3, 5:
 			text = strings.ReplaceAll(text, ". ", `.\n`)
 		}
 		fmt.Fprintf(&b, `, {"role": "user", "content": "%s"}`, text)
+		if b.Len()+len(tools)+1600 > size {
+			continue // the rest in small steps
+		}
 		fmt.Fprintf(&b, `, {"role": "assistant", "content": null, "tool_calls": [{"id": "call_%06d", "type": "function", "function": {"name": "lookup_order", "arguments": "{\"order_id\": \"A-%d\", \"verbose\": true}"}}]}`, turn, turn)
-		fmt.Fprintf(&b, `, {"role": "tool", "tool_call_id": "call_%06d", "content": "{\"status\": \"in transit\", \"steps\": [%d, %d], \"note\": \"left at the door\"}"}`, turn, turn, turn+1)
-		fmt.Fprintf(&b, `, {"role": "assistant", "content": "It left the depot, and was scanned %d times.\nAnything else?"}`, turn)
+		fmt.Fprintf(&b, `, {"role": "tool", "tool_call_id": "call_%06d", "name": "lookup_order", "content": "{\"status\": \"in transit\", \"steps\": [%d, %d], \"events\": [%s], \"note\": \"left at the door\"}"}`,
+			turn, turn, turn+1, strings.Repeat(`{\"at\": \"2024-05-20T10:00:00Z\", \"what\": \"scanned\", \"where\": \"depot 7\"}, `, 6)+`null`)
+		fmt.Fprintf(&b, `, {"role": "assistant", "content": "It left the depot, and was scanned %d times.\n%sAnything else?"}`, turn, sentence+sentence)
 	}
 	b.WriteString(`]`)
 	b.WriteString(tools)

@@ -47,8 +47,9 @@ const rootDepth = 64 << 10
 // their streams are equal.
 type hasher struct {
 	digest  xxhash.Digest
-	small   []byte // of the stream, not yet in digest: saves a call for each short piece
-	offset  int    // bytes of prompt text hashed so far
+	small   [512]byte // of the stream, not yet in digest: saves a call for each short piece
+	n       int       // how much of small is used
+	offset  int       // bytes of prompt text hashed so far
 	bounds  []Boundary
 	message int    // index of the message being hashed, -1 before the first
 	depth   int    // bytes of text of this message so far
@@ -58,7 +59,7 @@ type hasher struct {
 
 func (h *hasher) reset() {
 	h.digest.Reset()
-	h.small = h.small[:0]
+	h.n = 0
 	h.bounds = h.bounds[:0]
 	h.offset = 0
 	h.message = -1
@@ -67,17 +68,27 @@ func (h *hasher) reset() {
 // write adds bytes to the stream.
 func (h *hasher) write(b []byte) {
 	const short = 128
-	if len(b) <= short {
-		h.small = append(h.small, b...)
+	if len(b) > short {
+		h.flushSmall()
+		h.digest.Write(b)
 		return
 	}
-	h.flushSmall()
-	h.digest.Write(b)
+	if h.n+short > len(h.small) {
+		h.flushSmall()
+	}
+	h.n += copy(h.small[h.n:], b)
+}
+
+func (h *hasher) writeName(name string) {
+	if h.n+len(name) > len(h.small) {
+		h.flushSmall()
+	}
+	h.n += copy(h.small[h.n:], name)
 }
 
 func (h *hasher) flushSmall() {
-	h.digest.Write(h.small)
-	h.small = h.small[:0]
+	h.digest.Write(h.small[:h.n])
+	h.n = 0
 }
 
 // sum returns the state of the stream.
@@ -93,7 +104,20 @@ func (h *hasher) mark(k BoundaryKind) {
 
 // tag writes a tag and a number, the length of what follows or a value.
 func (h *hasher) tag(t byte, n uint64) {
-	h.small = binary.AppendUvarint(append(h.small, t), n)
+	if h.n+1+binary.MaxVarintLen64 > len(h.small) {
+		h.flushSmall()
+	}
+	h.small[h.n] = t
+	h.n += 1 + binary.PutUvarint(h.small[h.n+1:], n)
+}
+
+// bare writes a tag alone.
+func (h *hasher) bare(t byte) {
+	if h.n == len(h.small) {
+		h.flushSmall()
+	}
+	h.small[h.n] = t
+	h.n++
 }
 
 // bytes writes a tag and a value, with its length.
@@ -105,7 +129,7 @@ func (h *hasher) bytes(t byte, b []byte) {
 // field writes a named value.
 func (h *hasher) field(name string, value []byte) {
 	h.tag(tagField, uint64(len(name)))
-	h.small = append(h.small, name...)
+	h.writeName(name)
 	h.bytes(tagField, value)
 }
 
@@ -113,14 +137,14 @@ func (h *hasher) field(name string, value []byte) {
 func (h *hasher) startMessage(i int) {
 	h.message = i
 	h.depth, h.cut, h.capped = 0, firstDepth, 0
-	h.small = append(h.small, tagMessage)
+	h.bare(tagMessage)
 }
 
 // text writes a text in canonical spelling, without its quotes; size is the
 // length of the text that it spells. A boundary is set wherever the text of the
 // message reaches a depth that is due.
 func (h *hasher) text(t byte, s []byte, size int) {
-	h.small = append(h.small, t)
+	h.bare(t)
 	rest, left := s, size
 	for h.depth+left >= h.cut {
 		n := h.cut - h.depth // of text; at most left

@@ -51,7 +51,7 @@ func (p *promptWalk) hash(w *writer, h *hasher, api API, r rule) {
 		p.tools = w.entry.form(w.sortProps).hash
 	}
 	p.reset()
-	p.small = append(p.small, keyVersion...)
+	p.writeName(keyVersion)
 	p.tag(tagField, uint64(p.api))
 	p.headFields(r)
 	p.mark(HeadFields)

@@ -7,23 +7,22 @@ import (
 )
 
 // Word-at-a-time search for the bytes that end a run of plain text inside a
-// string: the quote, the backslash and the control characters. The zero-byte
-// test is the classic one of Mycroft (1987); its lowest hit is exact, and only
-// the lowest is used.
+// string: the quote, the backslash and the control characters. Subtracting
+// with borrow finds bytes below a bound (Mycroft's zero-byte test, 1987); the
+// quote, 0x22, joins the control characters below it once bit 1 is flipped,
+// which maps it to 0x20 and leaves them below 0x20. A borrow can only come from
+// a hit, so the lowest hit is exact, and only that one is used.
 const (
-	ones    = 0x0101010101010101
-	highs   = 0x8080808080808080
-	quotes  = '"' * ones
-	slashes = '\\' * ones
-	blanks  = ' ' * ones
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
 )
 
 // stops returns a word with the high bit set in the lowest byte of w that is a
 // quote, a backslash or a control character; bits above it may be set wrongly.
 func stops(w uint64) uint64 {
-	q := w ^ quotes
-	s := w ^ slashes
-	return ((q-ones)&^q | (s-ones)&^s | (w-blanks)&^w) & highs
+	low := (w ^ 0x02*ones) - 0x21*ones
+	slash := (w ^ '\\'*ones) - ones
+	return (low | slash) & highs &^ w
 }
 
 // scanString scans the string whose text starts at i, appends its node and
@@ -35,16 +34,23 @@ func (p *parser) scanString(i int) int {
 	var flags uint8 // flagEscaped, flagRespell
 	removed := 0    // bytes of escapes beyond those of their decoded text
 	for {
-		for i+8 <= len(src) {
-			w := binary.LittleEndian.Uint64(src[i:])
-			if m := stops(w); m != 0 {
-				k := bits.TrailingZeros64(m) &^ 7
-				high |= w & (1<<k - 1)
-				i += k >> 3
-				goto stop
+		for i+16 <= len(src) {
+			b := src[i : i+16 : i+16]
+			v, w := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+			m, n := stops(v), stops(w)
+			if m|n == 0 {
+				high |= v | w
+				i += 16
+				continue
 			}
-			high |= w
-			i += 8
+			if m == 0 {
+				high |= v
+				i += 8
+				m, v = n, w
+			}
+			high |= v & ((m - 1) &^ m)
+			i += bits.TrailingZeros64(m) >> 3
+			goto stop
 		}
 		for i < len(src) && src[i] != '"' && src[i] != '\\' && src[i] >= ' ' {
 			high |= uint64(src[i])

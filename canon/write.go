@@ -126,14 +126,20 @@ func (w *writer) text(i uint32) {
 func (w *writer) name(k uint32) {
 	n := &w.nodes[k]
 	at := uint32(len(w.out)) + 1
-	if n.flags&flagArena == 0 {
-		w.out = append(w.out, w.src[n.start-1:n.end+1]...)
-	} else {
+	switch {
+	case n.flags&flagArena != 0:
 		w.out = appendQuoted(w.out, w.arena[n.start:n.end])
 		n.flags &^= flagArena
+		n.start, n.end = at, uint32(len(w.out))-1
+		w.out = append(w.out, ':')
+	case w.src[n.end+1] == ':': // at once, with its quotes and the colon
+		w.out = append(w.out, w.src[n.start-1:n.end+2]...)
+		n.start, n.end = at, uint32(len(w.out))-2
+	default:
+		w.out = append(w.out, w.src[n.start-1:n.end+1]...)
+		n.start, n.end = at, uint32(len(w.out))-1
+		w.out = append(w.out, ':')
 	}
-	n.start, n.end = at, uint32(len(w.out))-1
-	w.out = append(w.out, ':')
 }
 
 // list writes the array at i with each element under a rule.
