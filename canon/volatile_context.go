@@ -35,8 +35,10 @@ func (v Volatile) changes(text []byte) bool {
 		before = before[k+1:]
 	}
 	switch v.Kind {
-	case UUIDText, EpochText:
+	case UUIDText:
 		return !mentions(before, factWords)
+	case EpochText: // or a telephone number
+		return mentions(before, presentWords) || mentions(before, []string{"ts", "epoch", "unix"})
 	case NonceText:
 		return nonceName(before)
 	case CounterText:

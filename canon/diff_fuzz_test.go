@@ -1,0 +1,107 @@
+package canon_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/prefixwise/prefixwise/canon"
+)
+
+func checkDivergence(t require.TestingT, api canon.API, a, b []byte) canon.Divergence {
+	d := canon.Diff(api, a, b)
+	require.GreaterOrEqual(t, d.Shared, 0)
+	require.GreaterOrEqual(t, d.Lost, 0)
+	require.GreaterOrEqual(t, d.Winnable, 0)
+	require.LessOrEqual(t, d.Shared+d.Lost, min(d.SizeA, d.SizeB))
+	require.LessOrEqual(t, d.Shared+d.Winnable, min(d.SizeA, d.SizeB))
+	require.GreaterOrEqual(t, d.Offset, 0)
+	for _, s := range []string{d.A, d.B, d.Sent.A, d.Sent.B} {
+		require.True(t, utf8.ValidString(s))
+		require.LessOrEqual(t, len(s), 300)
+	}
+	require.Less(t, len(d.String()), 10_000)
+	return d
+}
+
+func FuzzDiff(f *testing.F) {
+	f.Add(uint8(canon.Chat), []byte(request(toolA, policy, hello+","+call+","+result)), []byte(request(toolB, `"It is 14:05:09"`, hello+","+thinking)))
+	f.Add(uint8(canon.Messages), []byte(`{"model":"m","system":"a","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`), []byte(`{"model":"m","messages":[]}`))
+	f.Add(uint8(canon.Responses), []byte(`{"model":"m","input":[{"role":"user","content":"x"},{"type":"reasoning","summary":[]}]}`), []byte(`{"model":"m","input":"x"}`))
+	f.Add(uint8(canon.Completions), []byte(`{"model":"m","prompt":[1,2]}`), []byte(`{"model":"m","prompt":[1,23]}`))
+	f.Fuzz(func(t *testing.T, api uint8, a, b []byte) {
+		before := bytes.Clone(a)
+		d := checkDivergence(t, canon.API(api), a, b)
+		require.Equal(t, before, a)
+		if d.SameBytes {
+			require.Equal(t, canon.Same, d.Change)
+		}
+		self := canon.Diff(canon.API(api), a, a)
+		require.Equal(t, canon.Same, self.Change)
+		require.Equal(t, canon.Same, self.Sent.Change)
+	})
+}
+
+func FuzzLint(f *testing.F) {
+	f.Add(uint8(canon.Chat), []byte(request(toolA, `"now 2026-03-01T14:05:09Z 1,2,3 left cch=a1b2c 1 May 2026"`, hello+","+call+","+result)))
+	f.Add(uint8(canon.Messages), []byte(`{"model":"m","system":"x","messages":[{"role":"user","content":[{"type":"tool_result","content":"{\"a\":\"\\u003c\"}"}]}]}`))
+	f.Fuzz(func(t *testing.T, api uint8, body []byte) {
+		findings := canon.Lint(canon.API(api), body)
+		require.LessOrEqual(t, len(findings), 100)
+		for _, x := range findings {
+			require.True(t, utf8.ValidString(x.Excerpt))
+			require.GreaterOrEqual(t, x.Byte, 0)
+			require.LessOrEqual(t, x.Byte, len(body))
+			require.Less(t, len(x.String()), 5000)
+		}
+		last := 0
+		for _, v := range canon.FindVolatile(body) {
+			require.LessOrEqual(t, last, v.Start)
+			require.Less(t, v.Start, v.End)
+			last = v.End
+		}
+		require.LessOrEqual(t, last, len(body))
+	})
+}
+
+// Diff agrees with the hashes: two requests are the same to it exactly when
+// their last boundaries are.
+func TestDiffAgreesWithTheBoundaries(t *testing.T) {
+	c := newCanon(t, canon.Options{})
+	rapid.Check(t, func(rt *rapid.T) {
+		a := chat(rt)
+		b := a
+		if maybe(rt) {
+			b = chat(rt)
+		}
+		x, y := spell(rt, respell(rt, a, canon.Stable)), spell(rt, respell(rt, b, canon.Stable))
+		d := checkDivergence(rt, canon.Chat, []byte(x), []byte(y))
+		p, q := canonical(rt, c, x).Boundaries, canonical(rt, c, y).Boundaries
+		require.Equal(rt, p[len(p)-1].Hash == q[len(q)-1].Hash, d.Change == canon.Same, "%s", d)
+	})
+}
+
+// Work grows with the size of the input and not faster: ten times the input
+// may take no more than ten times the allocations and a few.
+func TestDiagnosisIsLinear(t *testing.T) {
+	body := func(n int) []byte {
+		tools := strings.TrimSuffix(strings.Repeat(toolA+","+toolB+",", n), ",")
+		system := quoted(strings.Repeat("1,2 left now 14:05 2026-03-01 cch=a1b2c \\u003c ", n))
+		return []byte(request(tools, system, strings.TrimSuffix(strings.Repeat(hello+","+call+","+result+",", n), ",")))
+	}
+	cost := func(n int) float64 {
+		a := body(n)
+		b := bytes.Replace(a, []byte("You"), []byte("Yau"), 1)
+		b = bytes.Replace(b, []byte("hello"), []byte("hallo"), 1)
+		return testing.AllocsPerRun(1, func() {
+			canon.Diff(canon.Chat, a, b)
+			canon.Lint(canon.Chat, a)
+		})
+	}
+	small, large := cost(20), cost(400)
+	require.Less(t, large, 30*small)
+}
