@@ -13,15 +13,15 @@ import (
 // another JSON library spells it: members in the order of that client's
 // structs, spaces after separators, HTML escapes in some texts, newlines and
 // quotes in more, tools and schema keywords unsorted. Tools take up to 30 % of
-// the bytes. Its messages are as long as those of the tau-bench trajectories:
-// one JSON value, names included, for every 40 bytes of them.
+// the bytes. The messages are made like the tau-bench trajectories, which have
+// one JSON value or name for every 70 bytes and an escape for every 23.
 func benchBody(size, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"temperature": 0.7, "stream": false, "messages": [{"role": "system", "content": "You help with orders.\nBe brief, and ask when unsure."}`)
 	tools := benchTools(size, n)
 	const sentence = "The parcel left the depot on time and was scanned twice on its way to the customer. "
-	for turn := 1; b.Len()+len(tools)+400 < size; turn++ {
-		text := strings.Repeat(sentence, 2+turn%4)
+	for turn := 1; b.Len()+len(tools)+600 < size; turn++ {
+		text := strings.Repeat(sentence, 3+turn%3)
 		switch turn % 8 {
 		case 0:
 			text += `if a \u003c b \u0026\u0026 c \u003e d then notify(\"\u00e9quipe\")`
@@ -29,13 +29,13 @@ func benchBody(size, n int) []byte {
 			text = strings.ReplaceAll(text, ". ", `.\n`)
 		}
 		fmt.Fprintf(&b, `, {"role": "user", "content": "%s"}`, text)
-		if b.Len()+len(tools)+1600 > size {
+		if b.Len()+len(tools)+2400 > size {
 			continue // the rest in small steps
 		}
 		fmt.Fprintf(&b, `, {"role": "assistant", "content": null, "tool_calls": [{"id": "call_%06d", "type": "function", "function": {"name": "lookup_order", "arguments": "{\"order_id\": \"A-%d\", \"verbose\": true}"}}]}`, turn, turn)
 		fmt.Fprintf(&b, `, {"role": "tool", "tool_call_id": "call_%06d", "name": "lookup_order", "content": "{\"status\": \"in transit\", \"steps\": [%d, %d], \"events\": [%s], \"note\": \"left at the door\"}"}`,
-			turn, turn, turn+1, strings.Repeat(`{\"at\": \"2024-05-20T10:00:00Z\", \"what\": \"scanned\", \"where\": \"depot 7\"}, `, 6)+`null`)
-		fmt.Fprintf(&b, `, {"role": "assistant", "content": "It left the depot, and was scanned %d times.\n%sAnything else?"}`, turn, sentence+sentence)
+			turn, turn, turn+1, strings.Repeat(`{\"at\": \"2024-05-20T10:00:00Z\", \"what\": \"scanned by hand\", \"where\": \"depot 7, gate 12\"}, `, 7)+`null`)
+		fmt.Fprintf(&b, `, {"role": "assistant", "content": "It left the depot, and was scanned %d times.\n%sAnything else?"}`, turn, strings.Repeat(sentence, 4))
 	}
 	b.WriteString(`]`)
 	b.WriteString(tools)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // DefaultMaxBytes is the size limit of a body when [Options.MaxBytes] is 0:
@@ -107,12 +105,13 @@ func (c *Canonicalizer) Canonicalize(api API, body []byte) (Result, error) {
 
 // untouched is the result for a body that is passed on as it is.
 func untouched(api API, body []byte, d Diagnosis) Result {
-	var digest xxhash.Digest
-	digest.Reset()
-	digest.WriteString(keyVersion)
-	digest.Write([]byte{tagRaw, byte(api)})
-	digest.Write(body)
-	key := digest.Sum64()
+	var h hasher
+	h.reset()
+	h.bytes(tagVersion, []byte(keyVersion))
+	h.tag(tagVersion, int(api))
+	h.bytes(tagRaw, body)
+	h.step()
+	key := h.state
 	return Result{
 		API: api, Body: body, Diagnosis: d, Head: key, Root: key,
 		Boundaries: []Boundary{{Hash: key, Offset: len(body), Kind: Raw, Message: -1}},

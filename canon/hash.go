@@ -11,24 +11,24 @@ import (
 // nothing else.
 const keyVersion = "prefixwise/1"
 
-// Tags tell the parts of the hashed stream apart. They are control characters,
-// which canonical JSON never contains: a text can therefore end with a tag, and
-// need not begin with a length that its own prefix could not know.
+// Tags tell the parts of the hashed stream apart.
 const (
-	tagField   = 0x01 // a named value: name, value
-	tagTools   = 0x02 // the hash of the canonical tools
-	tagMessage = 0x03 // the start of a message
-	tagRole    = 0x04
-	tagText    = 0x05 // a text, ended by tagEnd and its length
-	tagTokens  = 0x06 // a list of token ids, likewise
-	tagEnd     = 0x07
-	tagMedia   = 0x08 // an image or another input that is not text
-	tagPart    = 0x0b
-	tagCall    = 0x0c
-	tagClose   = 0x0e // the end of a message
-	tagRaw     = 0x0f
-	tagTail    = 0x10
-	tagFixed   = 0x11
+	tagVersion = iota + 1
+	tagField   // a named value: name, value
+	tagTools   // a list of tools: name of the field, hash of the list
+	tagMessage // the start of a message
+	tagRole
+	tagText   // a text, or what is left of it after a cut
+	tagTokens // a list of token ids, likewise
+	tagCut    // a text as far as a boundary inside it
+	tagMedia  // an image or another input that is not text
+	tagPart   // the start of a part that is not text, or its type
+	tagCall   // the start of a tool call, or of its function
+	tagClose  // the end of a message or a part
+	tagTail
+	tagFold // more of a stretch too long for one step
+	tagRaw
+	tagFixed
 )
 
 // firstDepth is the first depth inside a message's text at which a boundary is
@@ -42,129 +42,120 @@ const firstDepth = 1 << 10
 // longest prefix that SageMaker's prefix-aware routing accepts.
 const rootDepth = 64 << 10
 
-// hasher hashes a prompt as one stream with xxhash64 and notes its state at
-// the boundaries, so that two prompts have equal boundaries exactly as far as
-// their streams are equal.
+// inline is up to which length a value stands in the stream itself; a longer
+// one is represented by its hash.
+const inline = 64
+
+// hasher chains xxhash64 over a prompt. From each boundary to the next, the
+// stream is the previous state, then tags, each with a length, and values. Two
+// prompts have equal boundaries exactly as far as they are equal, up to
+// collisions of 64 bits.
 type hasher struct {
-	digest  xxhash.Digest
-	small   [512]byte // of the stream, not yet in digest: saves a call for each short piece
-	n       int       // how much of small is used
-	offset  int       // bytes of prompt text hashed so far
+	stream  [1024]byte // since the last state, which it starts with
+	n       int        // how much of stream is used
+	state   uint64     // at the last boundary
+	offset  int        // bytes of prompt text hashed so far
 	bounds  []Boundary
 	message int    // index of the message being hashed, -1 before the first
 	depth   int    // bytes of text of this message so far
 	cut     int    // depth of the next boundary inside it
-	capped  uint64 // state at rootDepth of this message, if it is that long
+	capped  bool   // this message has text down to rootDepth
+	cap     uint64 // state there
 }
 
 func (h *hasher) reset() {
-	h.digest.Reset()
-	h.n = 0
 	h.bounds = h.bounds[:0]
 	h.offset = 0
 	h.message = -1
+	h.state = 0
+	h.n = 8
+	clear(h.stream[:8])
 }
 
-// write adds bytes to the stream.
-func (h *hasher) write(b []byte) {
-	const short = 128
-	if len(b) > short {
-		h.flushSmall()
-		h.digest.Write(b)
-		return
-	}
-	if h.n+short > len(h.small) {
-		h.flushSmall()
-	}
-	h.n += copy(h.small[h.n:], b)
-}
-
-func (h *hasher) writeName(name string) {
-	if h.n+len(name) > len(h.small) {
-		h.flushSmall()
-	}
-	h.n += copy(h.small[h.n:], name)
-}
-
-func (h *hasher) flushSmall() {
-	h.digest.Write(h.small[:h.n])
-	h.n = 0
-}
-
-// sum returns the state of the stream.
-func (h *hasher) sum() uint64 {
-	h.flushSmall()
-	return h.digest.Sum64()
+// step folds the stream into the state.
+func (h *hasher) step() {
+	h.state = xxhash.Sum64(h.stream[:h.n])
+	binary.LittleEndian.PutUint64(h.stream[:], h.state)
+	h.n = 8
 }
 
 // mark sets a boundary here.
 func (h *hasher) mark(k BoundaryKind) {
-	h.bounds = append(h.bounds, Boundary{Hash: h.sum(), Offset: h.offset, Kind: k, Message: h.message})
+	h.step()
+	h.bounds = append(h.bounds, Boundary{Hash: h.state, Offset: h.offset, Kind: k, Message: h.message})
 }
 
-// tag writes a tag and a number, the length of what follows or a value.
-func (h *hasher) tag(t byte, n uint64) {
-	if h.n+1+binary.MaxVarintLen64 > len(h.small) {
-		h.flushSmall()
+// tag writes a tag and a number, the length of what follows or a value. It
+// leaves room for a short value and three more tags.
+func (h *hasher) tag(t byte, n int) {
+	if h.n > len(h.stream)-inline-4*(1+binary.MaxVarintLen64) {
+		h.step()
+		h.stream[h.n] = tagFold
+		h.n++
 	}
-	h.small[h.n] = t
-	h.n += 1 + binary.PutUvarint(h.small[h.n+1:], n)
-}
-
-// bare writes a tag alone.
-func (h *hasher) bare(t byte) {
-	if h.n == len(h.small) {
-		h.flushSmall()
-	}
-	h.small[h.n] = t
+	h.stream[h.n] = t
 	h.n++
+	if n < 0x80 {
+		h.stream[h.n] = byte(n)
+		h.n++
+		return
+	}
+	h.n += binary.PutUvarint(h.stream[h.n:], uint64(n))
+}
+
+// number writes eight bytes after a tag.
+func (h *hasher) number(v uint64) {
+	binary.LittleEndian.PutUint64(h.stream[h.n:], v)
+	h.n += 8
 }
 
 // bytes writes a tag and a value, with its length.
 func (h *hasher) bytes(t byte, b []byte) {
-	h.tag(t, uint64(len(b)))
-	h.write(b)
+	h.tag(t, len(b))
+	if len(b) > inline {
+		h.number(xxhash.Sum64(b))
+		return
+	}
+	h.n += copy(h.stream[h.n:], b)
 }
 
-// field writes a named value.
+// field writes a named value; the name is one of this package's.
 func (h *hasher) field(name string, value []byte) {
-	h.tag(tagField, uint64(len(name)))
-	h.writeName(name)
+	h.tag(tagField, len(name))
+	h.n += copy(h.stream[h.n:], name)
 	h.bytes(tagField, value)
 }
 
 // startMessage opens message number i.
 func (h *hasher) startMessage(i int) {
 	h.message = i
-	h.depth, h.cut, h.capped = 0, firstDepth, 0
-	h.bare(tagMessage)
+	h.depth, h.cut, h.capped = 0, firstDepth, false
+	h.tag(tagMessage, 0)
 }
 
 // text writes a text in canonical spelling, without its quotes; size is the
 // length of the text that it spells. A boundary is set wherever the text of the
 // message reaches a depth that is due.
 func (h *hasher) text(t byte, s []byte, size int) {
-	h.bare(t)
-	rest, left := s, size
-	for h.depth+left >= h.cut {
-		n := h.cut - h.depth // of text; at most left
+	for h.depth+size >= h.cut {
+		n := h.cut - h.depth // of text; at most size
 		at := n
-		if len(rest) != left {
-			at = skipText(rest, n)
+		if len(s) != size {
+			at = skipText(s, n)
 		}
-		h.write(rest[:at])
-		rest = rest[at:]
-		left -= n
+		h.tag(tagCut, n)
+		h.bytes(t, s[:at])
+		s = s[at:]
+		size -= n
 		h.depth += n
 		h.offset += n
 		h.mark(Text)
 		if h.cut == rootDepth {
-			h.capped = h.bounds[len(h.bounds)-1].Hash
+			h.capped, h.cap = true, h.state
 		}
 		h.cut *= 2
 	}
-	h.write(rest)
-	h.depth += left
-	h.offset += left
-	h.tag(tagEnd, uint64(len(s)))
+	h.bytes(t, s)
+	h.depth += size
+	h.offset += size
 }

@@ -51,15 +51,15 @@ func (p *promptWalk) hash(w *writer, h *hasher, api API, r rule) {
 		p.tools = w.entry.form(w.sortProps).hash
 	}
 	p.reset()
-	p.writeName(keyVersion)
-	p.tag(tagField, uint64(p.api))
+	p.bytes(tagVersion, []byte(keyVersion))
+	p.tag(tagVersion, int(p.api))
 	p.headFields(r)
 	p.mark(HeadFields)
 	p.toolFields(r)
 	p.systemFields(r)
 	p.promptFields(r)
 	if !p.headDone {
-		p.headHash, p.headDone = p.sum(), true
+		p.headHash, p.headDone = p.state, true
 	}
 	if !p.rootDone {
 		p.rootHash = p.headHash
@@ -116,7 +116,7 @@ func (p *promptWalk) toolFields(r rule) {
 			hash = xxhash.Sum64(list)
 		}
 		p.bytes(tagTools, []byte(f.name))
-		p.tag(tagTools, hash)
+		p.number(hash)
 		p.offset += len(list)
 	})
 	if present {
@@ -198,7 +198,7 @@ func (p *promptWalk) tokens(i uint32) {
 // endHead takes the state here as the head, unless it has been taken.
 func (p *promptWalk) endHead() {
 	if !p.headDone {
-		p.headHash, p.headDone = p.sum(), true
+		p.headHash, p.headDone = p.state, true
 	}
 }
 
@@ -209,9 +209,9 @@ func (p *promptWalk) endMessage(user bool) {
 	p.mark(Turn)
 	if user && !p.rootDone {
 		p.rootDone = true
-		p.rootHash = p.sum()
-		if p.capped != 0 {
-			p.rootHash = p.capped
+		p.rootHash = p.state
+		if p.capped {
+			p.rootHash = p.cap
 		}
 	}
 }

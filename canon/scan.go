@@ -60,37 +60,40 @@ func (p *parser) scanString(i int) int {
 			return p.fail(NotJSON, i, "unterminated string")
 		}
 	stop:
-		if src[i] == '"' {
-			break
-		}
-		if src[i] != '\\' {
-			return p.fail(NotJSON, i, "control character in a string")
-		}
-		flags |= flagEscaped
-		if i+1 == len(src) {
-			return p.fail(NotJSON, i, "unterminated string")
-		}
-		switch src[i+1] {
-		case '"', '\\', 'b', 'f', 'n', 'r', 't':
-			removed++
-			i += 2
-		case '/':
-			flags |= flagRespell
-			removed++
-			i += 2
-		case 'u':
-			size, text, canonical := p.scanUnicode(i)
-			if size < 0 {
-				return -1
-			}
-			if !canonical {
+		c := src[i]
+		if c == '\\' && i+1 < len(src) {
+			flags |= flagEscaped
+			switch escapes[src[i+1]] {
+			case plainEscape:
+				removed++
+				i += 2
+				continue
+			case slashEscape:
 				flags |= flagRespell
+				removed++
+				i += 2
+				continue
+			case unicodeEscape:
+				size, text, canonical := p.scanUnicode(i)
+				if size < 0 {
+					return -1
+				}
+				if !canonical {
+					flags |= flagRespell
+				}
+				removed += size - text
+				i += size
+				continue
 			}
-			removed += size - text
-			i += size
-		default:
 			return p.fail(NotJSON, i, "unknown escape")
 		}
+		if c == '"' {
+			break
+		}
+		if c == '\\' {
+			return p.fail(NotJSON, i, "unterminated string")
+		}
+		return p.fail(NotJSON, i, "control character in a string")
 	}
 	if high&highs != 0 && !utf8.Valid(src[start:i]) {
 		p.note(InvalidUTF8, start+invalidAt(src[start:i]), uint32(len(p.nodes)), "string is not UTF-8")
@@ -104,6 +107,18 @@ func (p *parser) scanString(i int) int {
 	})
 	return i + 1
 }
+
+// escapes classes the character after a backslash.
+var escapes = [256]uint8{
+	'"': plainEscape, '\\': plainEscape, 'b': plainEscape, 'f': plainEscape, 'n': plainEscape, 'r': plainEscape, 't': plainEscape,
+	'/': slashEscape, 'u': unicodeEscape,
+}
+
+const (
+	plainEscape   = iota + 1 // canonical, and one byte of text
+	slashEscape              // one byte of text that needs no escape
+	unicodeEscape            // \u
+)
 
 // scanUnicode reads the \u escape at i. It returns the bytes the escape takes
 // (a surrogate pair is one escape), the bytes of its text, and whether it is

@@ -1,7 +1,8 @@
 package canon
 
-// messageAt hashes the message, or the item of a Responses request, at node i.
-// What a chat template prints ahead of the text comes ahead of it here: a
+// messageAt hashes the message, or the item of a Responses request, at node i:
+// role, names and ids, reasoning, content, tool calls, and what canon does not
+// know. What a chat template prints ahead of the text comes ahead of it here: a
 // boundary inside the text must tell two roles or names apart.
 func (p *promptWalk) messageAt(index int, i uint32) {
 	if p.kind(i) != kindObject {
@@ -11,7 +12,50 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 		p.endMessage(false)
 		return
 	}
-	role := p.written(i, nRole)
+	base := len(p.later)
+	var role, kind, name, call, content, calls, reasoning uint32
+	for k, end := i+1, p.nodes[i].aux; k < end; k = p.next(k + 1) {
+		val := k + 1
+		n := &p.nodes[val]
+		if n.flags&flagDropped != 0 || n.kind == kindNull && p.isNothing(k) {
+			continue
+		}
+		switch p.nodes[k].name {
+		case nRole:
+			role = val
+		case nContent:
+			content = val
+		case nToolCalls:
+			if n.kind != kindArray || n.aux != val+1 { // an empty list is none
+				calls = val
+			}
+		case nType:
+			kind = val
+		case nName:
+			name = val
+		case nToolCallId, nCallId:
+			if call != 0 { // both, which no API has
+				p.later = append(p.later, k)
+			} else {
+				call = val
+			}
+		case nReasoning:
+			reasoning = val
+		case nReasoningContent:
+			if p.written(i, nReasoning) == 0 {
+				reasoning = val
+			} else {
+				p.later = append(p.later, k)
+			}
+		case nCacheControl, nPromptCacheBreakpoint:
+		case nId, nStatus:
+			if p.api != Responses { // there they are bookkeeping of the server
+				p.later = append(p.later, k)
+			}
+		default:
+			p.later = append(p.later, k)
+		}
+	}
 	leading := !p.headDone && role != 0 && (p.spells(role, "system") || p.spells(role, "developer"))
 	if !leading {
 		p.endHead()
@@ -21,63 +65,17 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 		p.bytes(tagRole, p.inner(role))
 		p.offset += p.size(role)
 	}
-	p.messageBody(i)
-	if leading {
-		p.tag(tagClose, 0)
-		p.mark(System)
-		return
+	if kind != 0 && !p.spells(kind, "message") {
+		p.sized("type", kind)
 	}
-	p.endMessage(role != 0 && p.spells(role, "user"))
-}
-
-// messageBody hashes all of a message but its role: names and ids, reasoning,
-// content, tool calls, and what it does not know.
-func (p *promptWalk) messageBody(i uint32) {
-	base := len(p.later)
-	var content, calls, reasoning uint32
-	ahead := false // something comes ahead of the text
-	for k, end := i+1, p.nodes[i].aux; k < end; k = p.next(k + 1) {
-		val := k + 1
-		if p.nodes[val].flags&flagDropped != 0 || p.isNothing(k) {
-			continue
-		}
-		switch p.nodes[k].name {
-		case nRole, nCacheControl, nPromptCacheBreakpoint:
-		case nContent:
-			content = val
-		case nToolCalls:
-			calls = val
-		case nReasoning:
-			reasoning = val
-		case nReasoningContent:
-			if p.written(i, nReasoning) == 0 {
-				reasoning = val
-			} else {
-				p.later = append(p.later, k)
-			}
-		case nType, nName, nToolCallId, nCallId:
-			ahead = true
-		case nId, nStatus:
-			if p.api != Responses { // there they are bookkeeping of the server
-				p.later = append(p.later, k)
-			}
-		default:
-			p.later = append(p.later, k)
-		}
+	if name != 0 {
+		p.sized("name", name)
 	}
-	if ahead {
-		for _, name := range [...]nameID{nType, nName, nToolCallId, nCallId} {
-			val := p.written(i, name)
-			if val == 0 || p.kind(val) == kindNull || name == nType && p.spells(val, "message") {
-				continue
-			}
-			p.field(knownNames[name], p.canonical(val))
-			p.offset += p.size(val)
-		}
+	if call != 0 {
+		p.sized("call", call)
 	}
 	if reasoning != 0 {
-		p.field("reasoning", p.canonical(reasoning))
-		p.offset += p.size(reasoning)
+		p.sized("reasoning", reasoning)
 	}
 	if content != 0 {
 		p.contentOf(content)
@@ -86,6 +84,18 @@ func (p *promptWalk) messageBody(i uint32) {
 		p.callsOf(calls)
 	}
 	p.flush(base)
+	if leading {
+		p.tag(tagClose, 0)
+		p.mark(System)
+		return
+	}
+	p.endMessage(role != 0 && p.spells(role, "user"))
+}
+
+// sized hashes a named value that is part of the prompt's text.
+func (p *promptWalk) sized(name string, val uint32) {
+	p.field(name, p.canonical(val))
+	p.offset += p.size(val)
 }
 
 // flush hashes the members that were put off since base, in canonical order.
@@ -94,17 +104,11 @@ func (p *promptWalk) flush(base int) {
 	p.later = p.later[:base]
 }
 
-// isNothing reports whether the member of a message at k is a null or an empty
-// list that the engine reads as absent. Stable has dropped it; Wire sends it.
+// isNothing reports whether the member of a message at k, a null, is one that
+// the engine reads as absent. Stable has dropped it; Wire sends it.
 func (p *promptWalk) isNothing(k uint32) bool {
 	name := p.nodes[k].name
-	switch p.kind(k + 1) {
-	case kindNull:
-		return name == nContent || fields[p.elem][name].drop&whenNull != 0
-	case kindArray:
-		return name == nToolCalls && p.nodes[k+1].aux == k+2
-	}
-	return false
+	return name == nContent || fields[p.elem][name].drop&whenNull != 0
 }
 
 // contentOf hashes content: a text, a list of parts, or null, which is
