@@ -18,7 +18,7 @@ func (w *Watcher) modelsLoop(ctx context.Context, p *place) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.recordModels(p, models, keep, err)
+		w.recordModels(p, asked, models, keep, err)
 		if !wait(ctx, p.kickModels, w.ModelsInterval, asked) {
 			return
 		}
@@ -26,9 +26,14 @@ func (w *Watcher) modelsLoop(ctx context.Context, p *place) {
 }
 
 // recordModels stores one reading and publishes what changed.
-func (w *Watcher) recordModels(p *place, models []string, keep bool, err error) {
+func (w *Watcher) recordModels(p *place, asked time.Time, models []string, keep bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	p.modelsAsked = asked
+	defer func() { // for RereadModels, which then finds what is published
+		close(w.read)
+		w.read = make(chan struct{})
+	}()
 	if keep {
 		models = p.models
 	}

@@ -49,6 +49,8 @@ type place struct {
 	healthErr error
 	models    []string
 	modelsErr error
+	// modelsAsked is when the reading began that models and modelsErr are from.
+	modelsAsked time.Time
 }
 
 // member is e with what is known about its place.

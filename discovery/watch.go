@@ -31,6 +31,7 @@ type Watcher struct {
 	sources []*source
 	places  map[placeKey]*place
 	changed chan struct{} // closed and replaced with each snapshot
+	read    chan struct{} // closed and replaced with each reading of models
 	doubles map[string]bool
 }
 
@@ -55,6 +56,7 @@ func Watch(opts Options) (*Watcher, error) {
 		wake:     make(chan struct{}, 1),
 		places:   make(map[placeKey]*place),
 		changed:  make(chan struct{}),
+		read:     make(chan struct{}),
 		doubles:  make(map[string]bool),
 	}
 	w.current.Store(&snapshot{})
