@@ -169,14 +169,19 @@ func (r *Router) blame(l *Lease, aside time.Duration, now time.Time) {
 	}
 }
 
-// setAside begins the endpoint's time aside. The caller holds the lock.
+// setAside begins the endpoint's time aside: as long as it asked for, if it did.
+// The caller holds the lock.
 func (r *Router) setAside(t *tally, asked time.Duration, now time.Time) {
-	d := r.eject.MaxTime
-	if n := t.standing.times; n < 16 { // beyond, the shift could overflow
-		d = min(d, r.eject.Time<<n)
+	d, times := asked, t.standing.times
+	if asked <= 0 {
+		d = r.eject.MaxTime
+		if times < 16 { // beyond, the shift could overflow
+			d = min(d, r.eject.Time<<times)
+		}
+		times++
 	}
-	d = min(max(d, asked), r.eject.MaxTime)
-	t.standing = standing{times: t.standing.times + 1, begun: now, until: now.Add(d)}
+	d = min(d, r.eject.MaxTime)
+	t.standing = standing{times: times, begun: now, until: now.Add(d)}
 	t.trouble.Store(true)
 	t.ejections.Add(1)
 	r.publish()

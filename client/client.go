@@ -149,15 +149,18 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 		routed = http.Header{"Authorization": header["Authorization"]}
 	}
 	layers = append(layers,
-		middleware.Canonicalize(canonicalizer, middleware.CanonicalizeOptions{KeepBody: c.disabled}),
+		middleware.Canonicalize(canonicalizer, middleware.CanonicalizeOptions{KeepBody: c.disabled, TenantSalt: c.salt}),
 		middleware.Retry(retry),
 		middleware.Route(middleware.Routing{
 			Router:        f.router,
 			Lookup:        f.lookup,
-			Wait:          f.watcher.Ready,
+			Wait:          f.wait,
+			ModelMissing:  f.modelMissing,
+			LimitWait:     c.limitWait,
 			ConnectFailed: func(string) { f.watcher.Refresh() },
 			Header:        routed,
 			FirstByte:     c.timeouts.FirstByte,
+			Stall:         c.timeouts.Stall,
 			Idle:          c.timeouts.Idle,
 			StreamError:   streamError,
 		}))
@@ -193,6 +196,7 @@ func (c *Client) SetStrategy(s Strategy) error { return c.fleet.router.SetStrate
 func (c *Client) Close() error {
 	var err error
 	c.close.Do(func() {
+		close(c.fleet.closed)
 		err = c.fleet.watcher.Close()
 		c.fleet.transport.CloseIdleConnections()
 	})

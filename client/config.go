@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -27,6 +28,10 @@ type config struct {
 	strategy        Strategy
 	limit           int
 	refuse          bool
+	limitWait       time.Duration
+	ejection        *affinity.Ejection
+	salt            []byte
+	salted          bool // WithTenantSalt was given
 	level           canon.Level
 	maxBytes        int
 	retries         int
@@ -44,6 +49,7 @@ var defaultTimeouts = Timeouts{
 	Connect:   3 * time.Second,
 	FirstByte: 5 * time.Minute,
 	Idle:      2 * time.Minute,
+	Stall:     30 * time.Second,
 }
 
 func newConfig(opts []Option) config {
@@ -51,6 +57,7 @@ func newConfig(opts []Option) config {
 		ranks:    1,
 		strategy: affinity.Affinity,
 		level:    canon.Stable,
+		ejection: &affinity.Ejection{},
 		retries:  3, // a fleet that fails four times in a row is down
 		logger:   slog.New(slog.DiscardHandler),
 		disabled: os.Getenv(envDisabled) == "1",
@@ -64,13 +71,18 @@ func newConfig(opts []Option) config {
 		c.strategy = affinity.LeastOutstanding
 	}
 	c.timeouts = Timeouts{
-		Connect:   orDefault(c.timeouts.Connect, defaultTimeouts.Connect),
+		Connect:   cmp.Or(c.timeouts.Connect, defaultTimeouts.Connect), // negative means none there too
 		FirstByte: orDefault(c.timeouts.FirstByte, defaultTimeouts.FirstByte),
 		Idle:      orDefault(c.timeouts.Idle, defaultTimeouts.Idle),
 		Total:     orDefault(c.timeouts.Total, defaultTimeouts.Total),
+		Stall:     orDefault(c.timeouts.Stall, defaultTimeouts.Stall),
 	}
 	return c
 }
+
+// minSecret is the least a secret must have: half of what SHA-256 puts out, as
+// RFC 2104 asks of HMAC keys that they be not much shorter than the hash.
+const minSecret = 16
 
 // orDefault returns 0, which means no limit, for a negative d.
 func orDefault(d, otherwise time.Duration) time.Duration {
@@ -105,6 +117,9 @@ func (c *config) validate() error {
 	_, err := affinity.ParseStrategy(string(c.strategy))
 	say(err != nil, "%w", err)
 	say(c.limit < 0, "WithLimit(%d) is negative; write 0 for no limit", c.limit)
+	say(c.limitWait < 0, "WithLimitWait(%v) is negative; write 0 for no wait", c.limitWait)
+	say(c.limitWait > 0 && c.limit == 0, "WithLimitWait has no limit to wait at; add WithLimit(n)")
+	say(c.salted && len(c.salt) < minSecret, "WithTenantSalt was given a secret of %d bytes; give it %d random ones", len(c.salt), minSecret)
 	say(c.refuse && c.limit == 0, "WithRefusal has no limit to refuse over; add WithLimit(n)")
 	say(c.retries < 0, "WithRetries(%d) is negative; write 0 for no retries", c.retries)
 	say(c.ranks < 1, "WithDataParallel(%d): there is at least one rank; write 1 for an engine without ranks", c.ranks)

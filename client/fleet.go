@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prefixwise/prefixwise/affinity"
@@ -19,20 +20,27 @@ type fleet struct {
 	transport *middleware.Transport
 	logger    *slog.Logger
 	endpoints atomic.Pointer[map[string]discovery.Endpoint]
+	closed    chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when the router has a new set
+	reread  reread
 }
 
 func newFleet(c config, header http.Header) (*fleet, error) {
 	overLimit := affinity.OverLimitExceed
-	if c.refuse {
+	if c.refuse || c.limitWait > 0 {
 		overLimit = affinity.OverLimitRefuse
 	}
-	router, err := affinity.New(affinity.Options{Strategy: c.strategy, Limit: c.limit, OverLimit: overLimit})
+	router, err := affinity.New(affinity.Options{Strategy: c.strategy, Limit: c.limit, OverLimit: overLimit, Ejection: c.ejection})
 	if err != nil {
 		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
 	}
 	f := &fleet{
-		router: router,
-		logger: c.logger,
+		router:  router,
+		logger:  c.logger,
+		closed:  make(chan struct{}),
+		changed: make(chan struct{}),
 		transport: middleware.NewTransport(middleware.TransportOptions{
 			Base: c.base, TLS: c.tls, ConnectTimeout: c.timeouts.Connect, AllowLinkLocal: c.linkLocal,
 		}),
@@ -50,6 +58,7 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 		HealthInterval: c.healthInterval,
 		ModelsInterval: c.modelsInterval,
 		Transport:      f.transport.For,
+		AllowLinkLocal: c.linkLocal,
 		Header:         header,
 		Logger:         c.logger,
 		OnChange:       f.set,
@@ -84,6 +93,10 @@ func (f *fleet) set(members []discovery.Member) {
 	}
 	f.endpoints.Store(&next)
 	f.transport.Keep(eps)
+	f.mu.Lock()
+	close(f.changed)
+	f.changed = make(chan struct{})
+	f.mu.Unlock()
 }
 
 func (f *fleet) lookup(id string) (discovery.Endpoint, bool) {

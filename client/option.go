@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"crypto/tls"
 	"log/slog"
 	"net/http"
@@ -119,6 +120,31 @@ func WithRefusal() Option {
 	return optionFunc(func(c *config) { c.refuse = true })
 }
 
+// WithLimitWait makes a call wait for up to d when every endpoint is at the
+// limit of [WithLimit], about in the order of arrival; then it fails with
+// affinity.ErrOverLimit. The end of its context ends the wait. The default is
+// not to wait.
+func WithLimitWait(d time.Duration) Option {
+	return optionFunc(func(c *config) { c.limitWait = d })
+}
+
+// WithEjection sets when an endpoint that fails is set aside; see
+// affinity.Ejection for the defaults, which apply without this option. Nil
+// turns it off: only health checks then keep requests away from an endpoint.
+func WithEjection(e *affinity.Ejection) Option {
+	return optionFunc(func(c *config) { c.ejection = e })
+}
+
+// WithTenantSalt keeps tenants from sharing what the engines have cached: each
+// request of a [WithTenant] context gets a cache_salt (vLLM) that is made of
+// the secret and the tenant's name. Without it, who can send prompts can find
+// out by timing what others have sent (CVE-2025-46570). The secret must be the
+// same in all processes and at least 16 bytes long. Requests without a tenant
+// are not salted. The default is no salt.
+func WithTenantSalt(secret []byte) Option {
+	return optionFunc(func(c *config) { c.salt, c.salted = bytes.Clone(secret), true })
+}
+
 // WithCanonicalization sets how far requests are rewritten; see package canon.
 // The default is canon.Stable. canon.Wire never changes what the model sees.
 func WithCanonicalization(level canon.Level) Option {
@@ -148,6 +174,12 @@ type Timeouts struct {
 	// Idle bounds the time between two pieces of a response. The default is
 	// 2 min.
 	Idle time.Duration
+	// Stall is how long a stream may wait for its first content before its
+	// endpoint is suspected to hang. If nothing else has come from there
+	// meanwhile, new calls go elsewhere until something does; the stream goes
+	// on waiting. The default is 30 s: the prefill of 128K tokens takes 10 to
+	// 20 s on data-centre GPUs.
+	Stall time.Duration
 	// Total bounds a call with all its attempts and its body. The default is
 	// off: the context bounds it.
 	Total time.Duration

@@ -2,11 +2,13 @@ package middleware
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/canon"
 )
 
@@ -67,7 +69,11 @@ type call struct {
 	deadline time.Time // zero: none
 	attempts int
 	tried    []string
-	last     *Error // why the latest attempt failed, if it failed without a response
+	last     *Error           // why the latest attempt is to be followed by another
+	lost     int              // attempts whose connection broke while the engine worked
+	wait     time.Duration    // before the attempt to come
+	router   *affinity.Router // nil without Route
+	want     affinity.Request // what Route asks of it
 	traces   []*Trace
 	done     Done
 }
@@ -114,6 +120,37 @@ func (c *call) report(status int, err error) {
 			t.Done(*d)
 		}
 	}
+}
+
+// overdue tells whether the call's own time limit is over at t.
+func (c *call) overdue(t time.Time) bool { return !c.deadline.IsZero() && !t.Before(c.deadline) }
+
+// bounded returns ctx with the call's own time limit, for waits before an
+// attempt; the attempt itself has it in its flight.
+func (c *call) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.deadline.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, c.deadline, ErrTotalTimeout)
+}
+
+// elsewhere tells whether an endpoint is left that this call has not tried.
+func (c *call) elsewhere() bool {
+	if c.router == nil {
+		return false
+	}
+	want := c.want
+	want.Tried = c.tried
+	return c.router.Untried(&want)
+}
+
+// after says what the latest attempt came to, in an error that came up before
+// the next one could be made.
+func (c *call) after(err error) error {
+	if c.last == nil {
+		return err
+	}
+	return fmt.Errorf("%w (after %s: %w)", err, c.last.Endpoint, c.last.Err)
 }
 
 // apiOf tells the kind of request by its path. The Assistants API of OpenAI

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 
 	"github.com/prefixwise/prefixwise/canon"
@@ -18,6 +17,11 @@ type CanonicalizeOptions struct {
 	// apart from the caller's extra members. It is the kill switch for
 	// rewriting.
 	KeepBody bool
+	// TenantSalt, if not empty, is the secret of which the cache_salt of each
+	// request with Hints.Tenant is made, so that tenants do not share what
+	// engines have cached: the HMAC-SHA256 of the tenant's name. The salt is
+	// part of the prompt's hash too. Requests without a tenant are not salted.
+	TenantSalt []byte
 }
 
 // Canonicalize rewrites the JSON body of each request that c understands to
@@ -29,14 +33,14 @@ type CanonicalizeOptions struct {
 // with a *canon.SizeError before anything is sent.
 func Canonicalize(c *canon.Canonicalizer, o CanonicalizeOptions) Middleware {
 	return func(next http.RoundTripper) http.RoundTripper {
-		return &canonicalizer{canon: c, keepBody: o.KeepBody, next: next}
+		return &canonicalizer{CanonicalizeOptions: o, canon: c, next: next}
 	}
 }
 
 type canonicalizer struct {
-	canon    *canon.Canonicalizer
-	keepBody bool
-	next     http.RoundTripper
+	CanonicalizeOptions
+	canon *canon.Canonicalizer
+	next  http.RoundTripper
 }
 
 func (m *canonicalizer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -56,6 +60,9 @@ func (m *canonicalizer) roundTrip(req *http.Request, c *call) (*http.Response, e
 	if err == nil {
 		body, err = withExtra(body, c.hints.ExtraBody)
 	}
+	if err == nil {
+		body, err = withSalt(body, c.api, m.TenantSalt, c.hints.Tenant)
+	}
 	var result canon.Result
 	if err == nil {
 		result, err = m.canon.Canonicalize(c.api, body)
@@ -63,7 +70,7 @@ func (m *canonicalizer) roundTrip(req *http.Request, c *call) (*http.Response, e
 	if err != nil {
 		return nil, &Error{Phase: PhasePrepare, Err: err}
 	}
-	if m.keepBody {
+	if m.KeepBody {
 		result.Body, result.UsageAdded = body, false
 	}
 	c.prompt, c.body = result, result.Body
@@ -127,10 +134,6 @@ func setBody(req *http.Request, body []byte) {
 }
 
 func isJSON(h http.Header) bool {
-	t := h.Get("Content-Type")
-	if t == "" || t == "application/json" {
-		return true
-	}
-	media, _, err := mime.ParseMediaType(t)
-	return err == nil && media == "application/json"
+	t := mediaType(h)
+	return t == "" || t == "application/json"
 }

@@ -40,8 +40,9 @@ type Error struct {
 	// the error of the network or of another package.
 	Err error
 
-	// retryable is whether another attempt may help and cannot do harm.
-	retryable bool
+	// retryable is whether another attempt may help and cannot do harm, lost
+	// whether the connection broke while the engine worked.
+	retryable, lost bool
 }
 
 func (e *Error) Error() string {
@@ -89,8 +90,11 @@ var (
 	// ErrRedirect is a 3xx answer. Redirects are never followed: the API key
 	// belongs to the fleet's endpoints only.
 	ErrRedirect = errors.New("the endpoint answered with a redirect, which is never followed; configure the address that it points to")
-	// ErrLineTooLong is an event of a stream that is longer than the limit.
-	ErrLineTooLong = errors.New("a line of the stream is longer than the limit")
+	// ErrLineTooLong is an event of a stream that is longer than the limit, or
+	// a stream of which as much comes before its first content.
+	ErrLineTooLong = errors.New("a line of the stream, or what comes before its first content, is longer than the limit of 16 MiB")
+	// ErrResponseTooLarge is a plain response that is larger than the limit.
+	ErrResponseTooLarge = errors.New("the response is larger than the limit")
 
 	// ErrConnectTimeout is a connection that was not made in time.
 	ErrConnectTimeout error = timeout("no connection within the connect timeout")
@@ -106,6 +110,20 @@ type timeout string
 
 func (t timeout) Error() string { return string(t) }
 func (timeout) Timeout() bool   { return true }
+
+// errClosed is what ends an attempt whose body the caller has closed.
+var errClosed = errors.New("the response body is closed")
+
+// A statusError stands for an error response where an error is wanted.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
+
+// A reported error is what an engine said in a stream. It may echo the prompt,
+// so it is for the caller and not for logs.
+type reported struct{ error }
+
+func (e reported) Unwrap() error { return e.error }
 
 // EngineError is an error that an engine reported inside a stream, after it
 // had answered with status 200.

@@ -70,6 +70,16 @@ func (f *fakeFleet) attempts() int {
 	return len(f.seen)
 }
 
+// eject gives the fleet n endpoints, and a router that sets failing ones aside.
+func (f *fakeFleet) eject(n int) {
+	f.t.Helper()
+	router, err := affinity.New(affinity.Options{Ejection: &affinity.Ejection{}})
+	require.NoError(f.t, err)
+	all := []affinity.Endpoint{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}, {ID: "f"}, {ID: "g"}, {ID: "h"}}
+	require.NoError(f.t, router.Set(all[:n]))
+	f.router = router
+}
+
 // inFlight adds up what the router believes to be under way.
 func (f *fakeFleet) inFlight() int {
 	n := 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -38,7 +37,10 @@ type flight struct {
 	mu         sync.Mutex  // Close may come while another goroutine reads
 	watch      *time.Timer // runs out when the endpoint is too slow
 	cause      error       // what watch cancels with
+	silence    *time.Timer // runs out when the endpoint may hang
 	use        usage
+	failure    error         // what it landed with
+	aside      time.Duration // what the endpoint asked for, set before it lands
 }
 
 func newFlight(ctx context.Context, r *route, c *call, lease affinity.Lease, ep discovery.Endpoint) *flight {
@@ -54,13 +56,26 @@ func newFlight(ctx context.Context, r *route, c *call, lease affinity.Lease, ep 
 	reason := f.lease.Reason()
 	d.Endpoint, d.Strategy = ep.ID, string(r.Router.Strategy())
 	d.Reason, d.Overflow = reason.String(), reason.Overflow()
-	for _, t := range c.traces {
+	return f
+}
+
+// announce tells the traces where the attempt goes.
+func (f *flight) announce() {
+	d := &f.call.done
+	for _, t := range f.call.traces {
 		if t.Picked != nil {
-			t.Picked(Picked{Attempt: c.attempts, Endpoint: ep.ID, Home: f.lease.Home(),
+			t.Picked(Picked{Attempt: f.call.attempts, Endpoint: f.endpoint.ID, Home: f.lease.Home(),
 				Strategy: d.Strategy, Reason: d.Reason, Overflow: d.Overflow})
 		}
 	}
-	return f
+}
+
+// expectStream starts the limits for the first content of a stream.
+func (f *flight) expectStream() {
+	f.expect(f.route.FirstByte, ErrFirstByteTimeout)
+	if f.route.Stall > 0 {
+		f.silence = time.AfterFunc(f.route.Stall, f.lease.Stalled)
+	}
 }
 
 // expect starts the time limit for what comes next; zero means none.
@@ -98,12 +113,21 @@ func (f *flight) land(err error) bool {
 	}
 	f.mu.Lock()
 	use := f.use
+	f.failure = err
 	f.mu.Unlock()
+	if f.silence != nil {
+		f.silence.Stop()
+	}
+	rest := f.aside
+	if err != nil {
+		rest = aside(nil, 0, err)
+	}
 	f.lease.Release(affinity.Outcome{
-		Status: f.status, Err: err, Remote: f.caller.Err() == nil,
+		Status: f.status, Err: err, Remote: f.caller.Err() == nil && answerable(f.status, err),
 		PromptTokens: use.prompt, CachedTokens: use.cached,
-		FirstByte: f.first, Total: time.Since(f.sent),
+		FirstByte: f.first, Total: time.Since(f.sent), Aside: rest,
 	})
+	f.route.queue.room()
 	return true
 }
 
@@ -113,7 +137,7 @@ func (f *flight) close() {
 	if f.stop != nil {
 		f.stop()
 	}
-	f.cancel(context.Canceled)
+	f.cancel(errClosed)
 	if f.release != nil {
 		f.release()
 	}
@@ -131,11 +155,11 @@ func (f *flight) read(body io.Reader, p []byte) (int, error) {
 // the error of the attempt.
 func (f *flight) fail(phase Phase, err error) *Error {
 	e := &Error{Phase: phase, Endpoint: f.endpoint.ID, Attempts: f.call.attempts, Err: f.reason(err)}
-	e.retryable = f.caller.Err() == nil && f.replayable && !errors.Is(e.Err, ErrTotalTimeout)
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" && f.caller.Err() == nil {
-		e.Phase, e.retryable = PhaseConnect, true
-		if op.Timeout() {
+	alive := f.caller.Err() == nil && !errors.Is(e.Err, ErrTotalTimeout)
+	e.retryable, e.lost = alive && f.replayable, connectionLost(e.Err)
+	if alive && beforeSending(err) {
+		e.Phase, e.retryable, e.lost = PhaseConnect, true, false
+		if connectTimedOut(err) {
 			e.Err = errors.Join(ErrConnectTimeout, err)
 		}
 		if f.route.ConnectFailed != nil {
@@ -172,6 +196,7 @@ func (f *flight) describe(h http.Header) {
 	h.Set(HeaderEndpoint, f.endpoint.ID)
 	h.Set(HeaderStrategy, f.call.done.Strategy)
 	h.Set(HeaderAttempts, strconv.Itoa(f.call.attempts))
+	h.Del(HeaderOverflow)
 	if f.call.done.Overflow {
 		h.Set(HeaderOverflow, f.call.done.Reason)
 	}
@@ -179,6 +204,10 @@ func (f *flight) describe(h http.Header) {
 
 // arrived notes the first content of a stream.
 func (f *flight) arrived() {
+	f.lease.Progress()
+	if f.silence != nil {
+		f.silence.Stop()
+	}
 	now := time.Now()
 	f.first = now.Sub(f.sent)
 	f.call.done.FirstByte = now.Sub(f.call.start)
@@ -197,13 +226,16 @@ func (f *flight) answer() {
 }
 
 // complete lands a flight whose response is the call's answer, and reports
-// the call, once.
+// the call, once. What it has landed with already stands.
 func (f *flight) complete(err error) {
 	f.land(err)
 	if !f.reported.CompareAndSwap(false, true) {
 		return
 	}
 	f.mu.Lock()
+	if err == nil {
+		err = f.failure
+	}
 	d := &f.call.done
 	d.PromptTokens, d.CachedTokens, d.CompletionTokens = f.use.prompt, f.use.cached, f.use.completion
 	f.mu.Unlock()

@@ -29,17 +29,33 @@ type verdict struct {
 }
 
 // judgeOf returns the judge for an API's streams, nil where there is no rule.
-func judgeOf(api canon.API, swallowUsage bool, streamError func([]byte) error) judge {
+// choices is how many are wanted, as far as that is known.
+func judgeOf(api canon.API, swallowUsage bool, choices int, streamError func([]byte) error) judge {
 	if streamError == nil {
 		streamError = engineError
 	}
+	report := func(data []byte) error { return reported{streamError(data)} }
 	switch api {
 	case canon.Chat, canon.Completions:
-		return &chatJudge{swallowUsage: swallowUsage, streamError: streamError, use: noUsage}
+		return &chatJudge{swallowUsage: swallowUsage, choices: choices, streamError: report, use: noUsage}
 	case canon.Responses, canon.Messages:
-		return &typedJudge{streamError: streamError, use: noUsage}
+		return &typedJudge{streamError: report, use: noUsage}
 	}
 	return nil
+}
+
+// choicesWanted returns the "n" of a chat request. A quote inside a string is
+// escaped, so there is a member or a value of that name or there is none, and
+// most requests need no parsing.
+func choicesWanted(api canon.API, body []byte) int {
+	if api != canon.Chat || !bytes.Contains(body, []byte(`"n"`)) {
+		return 1
+	}
+	var r struct {
+		N int `json:"n"`
+	}
+	_ = json.Unmarshal(body, &r) // what is wrong with it, the engine has said
+	return max(r.N, 1)
 }
 
 // chatJudge knows the streams of chat completions and completions: an answer
@@ -47,6 +63,7 @@ func judgeOf(api canon.API, swallowUsage bool, streamError func([]byte) error) j
 // the end mark [DONE] has come (research on vLLM's serving code).
 type chatJudge struct {
 	swallowUsage bool
+	choices      int // wanted, at least
 	streamError  func([]byte) error
 	finished     map[int]bool // by choice index: seen, and finished
 	aborted      bool
@@ -126,6 +143,9 @@ func (j *chatJudge) verdict() error {
 		if !finished {
 			return ErrUnfinished
 		}
+	}
+	if len(j.finished) < j.choices {
+		return ErrUnfinished
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 )
 
@@ -21,7 +22,7 @@ func Log(l *slog.Logger) Middleware {
 			attrs := []slog.Attr{slog.String("endpoint", r.Endpoint), slog.Int("attempt", r.Attempt),
 				slog.Int("status", r.Status), slog.Duration("wait", r.Wait)}
 			if r.Err != nil {
-				attrs = append(attrs, slog.String("error", r.Err.Error()))
+				attrs = append(attrs, slog.String("error", withoutText(r.Err)))
 			}
 			l.LogAttrs(ctx, slog.LevelWarn, "retrying elsewhere", attrs...)
 		},
@@ -38,9 +39,21 @@ func Log(l *slog.Logger) Middleware {
 				slog.Int("prompt_tokens", d.PromptTokens), slog.Int("cached_tokens", d.CachedTokens),
 				slog.Duration("first_byte", d.FirstByte), slog.Duration("total", d.Total)}
 			if d.Err != nil {
-				attrs = append(attrs, slog.String("error", d.Err.Error()))
+				attrs = append(attrs, slog.String("error", withoutText(d.Err)))
 			}
 			l.LogAttrs(ctx, level, "call ended", attrs...)
 		},
 	})
+}
+
+// withoutText returns the text of an error without what an engine has said,
+// since engines echo their input.
+func withoutText(err error) string {
+	var e *Error
+	if !errors.As(err, new(reported)) || !errors.As(err, &e) {
+		return err.Error()
+	}
+	clean := *e
+	clean.Err = errors.New("the engine reported an error in the stream")
+	return clean.Error()
 }

@@ -70,7 +70,7 @@ func FuzzJudge(f *testing.F) {
 	f.Add(`{"error":"text"}`, `{"type":"error","error":{"message":"m"}}`)
 	f.Fuzz(func(t *testing.T, one, two string) {
 		for _, api := range []canon.API{canon.Chat, canon.Responses} {
-			j := judgeOf(api, true, nil)
+			j := judgeOf(api, true, 1, nil)
 			last := false
 			for _, event := range []string{one, two} {
 				v, _ := j.event([]byte(event))

@@ -3,9 +3,9 @@ package middleware
 import (
 	"bytes"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/prefixwise/prefixwise/canon"
 )
@@ -15,14 +15,15 @@ const (
 	// versions answered a 4 KB request with 23 MB of validation errors.
 	maxErrorBody = 64 << 10
 	// maxPlainBody bounds a plain response that is read whole before it is
-	// returned. A longer one is passed on as it comes, unjudged.
+	// returned. A longer one is passed on as it comes, unjudged, up to
+	// Routing.MaxResponse.
 	maxPlainBody = 64 << 20
 )
 
 // receive judges a response and returns it with a body for the caller.
 func (r *route) receive(resp *http.Response, f *flight) (*http.Response, error) {
 	f.describe(resp.Header)
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	media := mediaType(resp.Header)
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		resp.Body.Close()
@@ -38,8 +39,14 @@ func (r *route) receive(resp *http.Response, f *flight) (*http.Response, error) 
 	}
 	f.relax()
 	f.answer()
-	resp.Body = &passing{body: resp.Body, flight: f}
+	resp.Body = &passing{body: resp.Body, flight: f, left: r.MaxResponse}
 	return resp, nil
+}
+
+// mediaType returns the media type without its parameters.
+func mediaType(h http.Header) string {
+	media, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(media))
 }
 
 // receiveError reads an error response whole. go-openai never closes the body
@@ -52,6 +59,7 @@ func (r *route) receiveError(resp *http.Response, f *flight) (*http.Response, er
 	}
 	// What there is of an error is worth more than a second error about it.
 	resp.Body.Close()
+	f.aside = aside(resp.Header, resp.StatusCode, nil)
 	f.land(nil)
 	f.close()
 	setResponseBody(resp, body)
@@ -69,7 +77,7 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 	if !whole {
 		f.answer()
 		rest := resp.Body
-		resp.Body = &passing{flight: f, body: struct {
+		resp.Body = &passing{flight: f, left: r.MaxResponse, body: struct {
 			io.Reader
 			io.Closer
 		}{io.MultiReader(bytes.NewReader(body), rest), rest}}
@@ -129,16 +137,27 @@ type passing struct {
 	body      io.ReadCloser
 	flight    *flight
 	delivered int64
+	left      int64 // of what may come
+	err       error // what it has ended with
 }
 
 func (b *passing) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
 	n, err := b.flight.read(b.body, p)
+	if b.left -= int64(n); b.left < 0 {
+		n, err = n+int(b.left), ErrResponseTooLarge
+	}
 	b.delivered += int64(n)
-	if err == io.EOF {
+	switch {
+	case err == io.EOF:
 		b.flight.complete(nil)
-	} else if err != nil {
+		b.flight.close()
+	case err != nil:
 		err = b.flight.interrupt(err, b.delivered)
 	}
+	b.err = err
 	return n, err
 }
 

@@ -39,6 +39,15 @@ type RetryOptions struct {
 // Retry sends a failed attempt again. It is go-retryablehttp around next, with
 // the endpoints that were tried excluded by [Route], which must be below it.
 //
+// A Retry-After is about the endpoint that sent it. While there is another one
+// that the call has not tried, that is asked at once, and [Route] leaves the
+// busy one alone for as long as it said; when all have been tried, the call
+// waits for as long, up to MaxRetryAfter. A wait that the context or the total
+// limit would cut short is not begun: the caller gets the last response now.
+//
+// A call whose connection broke twice while an engine worked on it is not sent
+// a third time: it may be what breaks the engines.
+//
 // Retried are failures to connect, failures before the first content, and the
 // statuses 408, 429, 500, 502, 503 and 504; for requests whose body is known
 // and can be sent again, to paths that generate or read. A 400, 401, 403,
@@ -93,11 +102,14 @@ func (m *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (m *retrier) roundTrip(req *http.Request, c *call) (*http.Response, error) {
+	if m.Max == 0 {
+		return m.next.RoundTrip(req)
+	}
 	body, ok, err := replayable(req, c)
 	if err != nil {
 		return nil, &Error{Phase: PhasePrepare, Err: err}
 	}
-	if !ok || m.Max == 0 {
+	if !ok {
 		// Uploads and bodies of unknown size are not buffered, so they get
 		// one attempt.
 		return m.next.RoundTrip(req)
@@ -123,8 +135,8 @@ func (m *retrier) roundTrip(req *http.Request, c *call) (*http.Response, error) 
 			attempts++
 			return m.check(ctx, c, attempts, resp, err), nil
 		},
-		Backoff: func(_, _ time.Duration, attempt int, resp *http.Response) time.Duration {
-			return m.backoff(c, attempt, resp)
+		Backoff: func(_, _ time.Duration, _ int, resp *http.Response) time.Duration {
+			return c.retrying(resp)
 		},
 		// Without it the last response would be replaced by an error of
 		// retryablehttp's own, and callers would see no status.
@@ -153,11 +165,11 @@ func (m *retrier) final(ctx context.Context, c *call, err error) error {
 		return err
 	}
 	// The wait for the next attempt was cut short.
+	phase := PhaseFirstByte
 	if c.last != nil {
-		return &Error{Phase: c.last.Phase, Endpoint: c.last.Endpoint, Attempts: c.attempts,
-			Err: fmt.Errorf("%w (while waiting to try again after: %w)", err, c.last.Err)}
+		phase = c.last.Phase
 	}
-	return &Error{Phase: PhaseFirstByte, Endpoint: c.done.Endpoint, Attempts: c.attempts, Err: err}
+	return &Error{Phase: phase, Endpoint: c.done.Endpoint, Attempts: c.attempts, Err: c.after(err)}
 }
 
 // replayable returns the body that each attempt sends, and whether the
@@ -182,65 +194,73 @@ func replayable(req *http.Request, c *call) ([]byte, bool, error) {
 	return body, true, nil
 }
 
-// check decides whether an attempt is followed by another.
+// check decides whether an attempt is followed by another, and after what
+// wait. It sees the header, which Backoff would see too late to say no.
 func (m *retrier) check(ctx context.Context, c *call, attempts int, resp *http.Response, err error) bool {
 	c.last = nil
-	if ctx.Err() != nil || !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+	if ctx.Err() != nil || err == nil && !m.worthRepeating(resp.StatusCode, attempts) {
 		return false
 	}
-	if err != nil {
-		if !errors.As(err, &c.last) {
-			// Route is not below; the error is the transport's own.
-			c.last = &Error{Phase: PhaseFirstByte, Attempts: attempts, Err: err, retryable: true}
-		}
-		if !c.last.retryable {
-			return false
-		}
-	} else if !m.retryableStatus(resp.StatusCode, attempts) {
+	last := &Error{Phase: PhaseFirstByte, Endpoint: c.done.Endpoint, Attempts: attempts}
+	switch {
+	case err == nil:
+		last.Err = statusError(resp.StatusCode)
+	case !errors.As(err, &last):
+		// Route is not below; the error is the transport's own.
+		last.Err, last.lost = err, connectionLost(err) && !beforeSending(err)
+	case !last.retryable:
 		return false
 	}
+	if last.lost {
+		c.lost++
+	}
+	now := time.Now()
+	c.wait = m.backoff(c, attempts, resp)
+	next := now.Add(c.wait)
+	if deadline, ok := ctx.Deadline(); c.lost >= maxLost || c.overdue(next) || ok && !next.Before(deadline) {
+		return false
+	}
+	c.last = last
 	// The last attempt pays nothing, since no other follows.
 	return attempts > m.Max || m.budget.take()
 }
 
-func (m *retrier) retryableStatus(status, attempts int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	case http.StatusNotFound:
-		return m.NotFound && attempts == 1
-	}
-	return false
+func (m *retrier) worthRepeating(status, attempts int) bool {
+	return retryableStatus(status) || m.NotFound && status == http.StatusNotFound && attempts == 1
 }
 
-// backoff returns the time until the next attempt: full jitter, a capped
-// Retry-After, and never past the call's deadline.
-func (m *retrier) backoff(c *call, attempt int, resp *http.Response) time.Duration {
+// backoff returns the time until the next attempt: full jitter, and a capped
+// Retry-After when there is nobody else to ask.
+func (m *retrier) backoff(c *call, attempts int, resp *http.Response) time.Duration {
 	ceiling := m.MaxWait
-	if attempt < 16 { // beyond, the shift could overflow
-		ceiling = min(m.MinWait<<attempt, m.MaxWait)
+	if attempts <= 16 { // beyond, the shift could overflow
+		ceiling = min(m.MinWait<<(attempts-1), m.MaxWait)
 	}
 	wait := rand.N(ceiling + 1)
-	info := Retrying{Attempt: c.attempts, Endpoint: c.done.Endpoint}
+	if resp == nil {
+		return wait
+	}
+	if after, ok := retryAfter(resp.Header.Get("Retry-After")); ok && !c.elsewhere() {
+		wait = max(wait, min(after, m.MaxRetryAfter))
+	}
+	return wait
+}
+
+// retrying tells the traces that another attempt follows, and returns the wait
+// before it.
+func (c *call) retrying(resp *http.Response) time.Duration {
+	info := Retrying{Attempt: c.attempts, Endpoint: c.done.Endpoint, Wait: c.wait}
 	if resp != nil {
 		info.Status = resp.StatusCode
-		if after, ok := retryAfter(resp.Header.Get("Retry-After")); ok {
-			wait = max(wait, min(after, m.MaxRetryAfter))
-		}
 	} else if c.last != nil {
 		info.Err = c.last
 	}
-	if !c.deadline.IsZero() {
-		wait = max(min(wait, time.Until(c.deadline)), 0)
-	}
-	info.Wait = wait
 	for _, t := range c.traces {
 		if t.Retrying != nil {
 			t.Retrying(info)
 		}
 	}
-	return wait
+	return c.wait
 }
 
 // retryAfter reads the header of that name: seconds, or a date.

@@ -181,41 +181,113 @@ func TestRetryBudget(t *testing.T) {
 	require.Equal(t, 1000+budgetTokens/budgetRetryCost, f.attempts())
 }
 
+// A Retry-After is about one endpoint: another one is asked at once, and that
+// endpoint is left alone for as long; where there is no other, the call waits.
 func TestRetryAfterIsHonouredAndCapped(t *testing.T) {
 	for header, wait := range map[string]time.Duration{"2": 2 * time.Second, "86400": 10 * time.Second, "nonsense": 0, "-5": 0} {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFakeFleet(t, func(_ *http.Request, n int) (*http.Response, error) {
-				if n > 1 {
-					return status(200, answerOK)
+		for _, endpoints := range []int{1, 3} {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeFleet(t, func(_ *http.Request, n int) (*http.Response, error) {
+					if n > 1 {
+						return status(200, answerOK)
+					}
+					resp, err := status(503, `{}`)
+					resp.Header.Set("Retry-After", header)
+					return resp, err
+				})
+				f.eject(endpoints)
+				if endpoints > 1 {
+					wait = 0
 				}
-				resp, err := status(503, `{}`)
-				resp.Header.Set("Retry-After", header)
-				return resp, err
+				begin := time.Now()
+				rt := f.chain(f.routing(), RetryOptions{})
+				resp, err := post(t.Context(), rt, chatPath, chat)
+				require.NoError(t, err)
+				require.Equal(t, 200, resp.StatusCode)
+				require.InDelta(t, wait, time.Since(begin), float64(25*time.Millisecond), header)
+				if endpoints == 3 && header == "2" {
+					again, err := post(t.Context(), rt, chatPath, chat)
+					require.NoError(t, err)
+					require.Equal(t, "unavailable", again.Header.Get(HeaderOverflow), "the busy one is left alone")
+					<-time.After(2 * time.Second) // the bubble's clock
+					again, err = post(t.Context(), rt, chatPath, chat)
+					require.NoError(t, err)
+					require.Empty(t, again.Header.Get(HeaderOverflow))
+				}
 			})
-			begin := time.Now()
-			resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{}), chatPath, chat)
-			require.NoError(t, err)
-			require.Equal(t, 200, resp.StatusCode)
-			require.InDelta(t, wait, time.Since(begin), float64(25*time.Millisecond), header)
-		})
+		}
 	}
 }
 
 func TestCancelWhileWaitingToRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
-			resp, err := status(503, `{}`)
+			resp, err := status(503, `{"error":{"message":"busy"}}`)
 			resp.Header.Set("Retry-After", "9")
 			return resp, err
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		f.eject(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
 		begin := time.Now()
 		_, err := post(ctx, f.chain(f.routing(), RetryOptions{}), chatPath, chat)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorContains(t, err, "status 503")
 		require.Equal(t, time.Second, time.Since(begin))
 		require.Zero(t, f.inFlight())
 	})
+}
+
+// A wait that a limit would cut short is not begun: what the engine has said
+// is worth more to the caller than a timeout.
+func TestNoWaitBeyondTheDeadline(t *testing.T) {
+	for name, o := range map[string]RetryOptions{"context": {}, "total": {Total: time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+				resp, err := status(503, `{"error":{"message":"busy"}}`)
+				resp.Header.Set("Retry-After", "9")
+				return resp, err
+			})
+			f.eject(1)
+			ctx := t.Context()
+			if name == "context" {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Second)
+				defer cancel()
+			}
+			begin := time.Now()
+			resp, err := post(ctx, f.chain(f.routing(), o), chatPath, chat)
+			require.NoError(t, err, name)
+			body, err := readAll(resp)
+			require.NoError(t, err)
+			require.Equal(t, 503, resp.StatusCode)
+			require.Contains(t, body, "busy")
+			require.Zero(t, time.Since(begin))
+			require.Equal(t, 1, f.attempts())
+		})
+	}
+}
+
+// A request may be what breaks the engines: two are enough.
+func TestRequestThatBreaksEnginesIsNotCarriedOn(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+		return nil, &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}
+	})
+	_, err := post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1}), chatPath, chat)
+	var typed *Error
+	require.ErrorAs(t, err, &typed)
+	require.Equal(t, 2, typed.Attempts)
+	require.Equal(t, 2, f.attempts())
+}
+
+// With retries off, a body that nothing above has buffered arrives whole.
+func TestBodyWithoutRetries(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(503, `{}`) })
+	resp, err := post(t.Context(), Chain(Retry(RetryOptions{Max: -1}), Route(f.routing()))(f), chatPath, chat)
+	require.NoError(t, err)
+	require.Equal(t, 503, resp.StatusCode)
+	require.Equal(t, 1, f.attempts())
+	require.Equal(t, chat, f.seen[0].body)
 }
 
 // Retry stands alone too: without Route below it retries what the transport
@@ -226,8 +298,11 @@ func TestRetryAlone(t *testing.T) {
 		n++
 		body, _ := io.ReadAll(req.Body)
 		require.Equal(t, chat, string(body))
-		if n < 3 {
+		switch n {
+		case 1:
 			return nil, io.ErrUnexpectedEOF
+		case 2:
+			return status(502, "")
 		}
 		return status(200, answerOK)
 	}))

@@ -35,6 +35,13 @@ type Routing struct {
 	// ConnectFailed is told of an endpoint that could not be connected to, so
 	// that discovery can look again. It must not block.
 	ConnectFailed func(id string)
+	// ModelMissing is called when no endpoint lists the model of a request. It
+	// returns true when the lists have been read anew, so that the pick is
+	// worth repeating. Nil fails at once.
+	ModelMissing func(ctx context.Context, model string) bool
+	// LimitWait is for how long a call waits when every endpoint is at its
+	// limit and the router refuses to go over it. Zero fails at once.
+	LimitWait time.Duration
 	// Header is set on every request to an endpoint, over the caller's: the
 	// fleet's Authorization.
 	Header http.Header
@@ -42,6 +49,13 @@ type Routing struct {
 	// content. A plain response sends its headers after generating, so it is
 	// not bounded by it. Zero means no bound.
 	FirstByte time.Duration
+	// Stall is how long a stream may wait for its first content before its
+	// endpoint is suspected to hang; see affinity.Lease.Stalled. The stream
+	// itself goes on waiting. Zero means never.
+	Stall time.Duration
+	// MaxResponse bounds a plain response, in bytes. Zero means 256 MiB: the
+	// answer to 2,048 embeddings of 4,096 numbers has about 90.
+	MaxResponse int64
 	// Idle bounds the time between two reads of a body. Zero means no bound.
 	Idle time.Duration
 	// StreamError makes the error for an error that an engine reports inside
@@ -55,6 +69,9 @@ type Routing struct {
 // at most), a plain response is read whole so that one that breaks off can be
 // sent elsewhere, and a stream is returned when its first content is there.
 func Route(r Routing) Middleware {
+	if r.MaxResponse <= 0 {
+		r.MaxResponse = 256 << 20
+	}
 	return func(next http.RoundTripper) http.RoundTripper {
 		return &route{Routing: r, next: next}
 	}
@@ -64,6 +81,7 @@ type route struct {
 	Routing
 	next      http.RoundTripper
 	responses responses
+	queue     queue
 }
 
 func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -83,60 +101,106 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	returned := false
+	defer func() {
+		if !returned { // a hook or a transport of the caller's panics
+			f.land(nil)
+			f.close()
+		}
+	}()
+	f.announce()
 	if c.prompt.Stream {
-		f.expect(r.FirstByte, ErrFirstByteTimeout)
+		f.expectStream()
 	}
 	f.replayable = c.api != canon.Unknown || req.Method == http.MethodGet || req.Method == http.MethodHead
 	resp, err := r.next.RoundTrip(r.address(req, f))
 	if err != nil {
-		return nil, f.fail(PhaseFirstByte, err)
+		err = f.fail(PhaseFirstByte, err)
+	} else {
+		f.status = resp.StatusCode
+		resp, err = r.receive(resp, f)
 	}
-	f.status = resp.StatusCode
-	return r.receive(resp, f)
+	returned = true
+	return resp, err
 }
 
 // takeOff picks an endpoint and takes a lease on it. When it returns no error,
 // the flight must be landed.
 func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
-	ctx := req.Context()
-	want := affinity.Request{
+	c.want = affinity.Request{
 		Model: c.prompt.Model, Head: c.prompt.Head, Root: c.prompt.Root,
 		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.hints.CacheKey,
 		Tried: c.tried,
 	}
-	if want.CacheKey == "" {
-		want.CacheKey = c.prompt.CacheKey
+	if c.want.CacheKey == "" {
+		c.want.CacheKey = c.prompt.CacheKey
 	}
+	c.router = r.Router
+	var err error
 	if id := responseNamed(c, req.URL.Path); id != "" {
 		place, known := r.responses.place(id)
 		if !known && len(r.Router.Stats()) > 1 {
-			return nil, &Error{Phase: PhasePick, Attempts: c.attempts, Err: &UnknownResponseError{ID: id}}
+			err = &UnknownResponseError{ID: id}
 		}
-		want.Sticky = place
+		c.want.Sticky = place
 	}
-	for waited := false; ; {
-		lease, err := r.Router.Pick(&want)
-		if errors.Is(err, affinity.ErrNoEndpoints) && r.Wait != nil && !waited {
-			waited = true
-			if err = r.Wait(ctx); err == nil {
-				continue
-			}
+	var lease affinity.Lease
+	var ep discovery.Endpoint
+	if err == nil {
+		lease, ep, err = r.pick(req.Context(), c)
+	}
+	if err != nil {
+		return nil, &Error{Phase: PhasePick, Attempts: c.attempts, Err: c.after(err)}
+	}
+	return newFlight(req.Context(), r, c, lease, ep), nil
+}
+
+// pick returns a lease and the endpoint that it is for. It waits for what may
+// come: the first endpoint, a model that was just loaded, room.
+func (r *route) pick(ctx context.Context, c *call) (lease affinity.Lease, ep discovery.Endpoint, err error) {
+	if c.overdue(time.Now()) {
+		return lease, ep, ErrTotalTimeout
+	}
+	lease, ep, err = r.try(c)
+	if err == nil {
+		return lease, ep, nil
+	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	switch {
+	case errors.Is(err, affinity.ErrNoEndpoints) && r.Wait != nil:
+		if err = r.Wait(ctx); err == nil {
+			return r.try(c)
 		}
+	case errors.Is(err, affinity.ErrModelNotServed) && r.ModelMissing != nil:
+		if r.ModelMissing(ctx, c.prompt.Model) {
+			return r.try(c)
+		}
+	case errors.Is(err, affinity.ErrOverLimit) && r.LimitWait > 0:
+		lease, err = r.queue.pick(ctx, r.LimitWait, func() (affinity.Lease, error) {
+			lease, ep, err = r.try(c)
+			return lease, err
+		})
+	}
+	return lease, ep, err
+}
+
+// try picks once, or a few times when what it picks has just left the fleet.
+func (r *route) try(c *call) (lease affinity.Lease, ep discovery.Endpoint, err error) {
+	want := c.want
+	for range maxLookups {
+		lease, err = r.Router.Pick(&want)
 		if err != nil {
-			return nil, &Error{Phase: PhasePick, Attempts: c.attempts, Err: err}
+			return lease, ep, err
 		}
 		ep, ok := r.Lookup(lease.Endpoint())
-		if !ok {
-			// It left the fleet between the pick and here.
-			want.Tried = append(want.Tried[:len(want.Tried):len(want.Tried)], lease.Endpoint())
-			lease.Release(affinity.Outcome{PromptTokens: -1, CachedTokens: -1})
-			if len(want.Tried) > len(c.tried)+maxLookups {
-				return nil, &Error{Phase: PhasePick, Attempts: c.attempts, Err: affinity.ErrNoEndpoints}
-			}
-			continue
+		if ok {
+			return lease, ep, nil
 		}
-		return newFlight(ctx, r, c, lease, ep), nil
+		want.Tried = append(want.Tried[:len(want.Tried):len(want.Tried)], lease.Endpoint())
+		lease.Release(affinity.Outcome{PromptTokens: -1, CachedTokens: -1})
 	}
+	return affinity.Lease{}, ep, affinity.ErrNoEndpoints
 }
 
 // maxLookups bounds how often a pick is repeated because its endpoint has

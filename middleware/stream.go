@@ -28,7 +28,7 @@ func (r *route) receiveStream(resp *http.Response, f *flight) (*http.Response, e
 	s := &stream{
 		flight: f,
 		body:   resp.Body,
-		judge:  judgeOf(f.call.api, f.call.prompt.UsageAdded, r.StreamError),
+		judge:  judgeOf(f.call.api, f.call.prompt.UsageAdded, choicesWanted(f.call.api, f.call.body), r.StreamError),
 	}
 	s.lines = bufio.NewReaderSize(readerFunc(s.readBody), 16<<10)
 	if s.judge == nil {
@@ -90,12 +90,16 @@ func (s *stream) Read(p []byte) (int, error) {
 			s.line()
 		}
 	}
+	if s.err != nil && s.err != io.EOF {
+		// The caller may close the stream without reading on to the error.
+		s.flight.land(s.flight.reason(s.err))
+	}
 	if s.off < len(s.ready) {
 		n := copy(p, s.ready[s.off:])
 		s.off += n
 		s.delivered += int64(n)
 		if s.off == len(s.ready) && s.ended.Load() {
-			s.flight.complete(nil)
+			s.flight.complete(s.shown)
 		}
 		return n, nil
 	}
@@ -157,8 +161,12 @@ func (s *stream) longLine(line []byte) ([]byte, error) {
 
 // take judges a line and puts it where it belongs.
 func (s *stream) take(line []byte) {
-	text := bytes.TrimRight(line, "\r\n")
+	text := bytes.TrimSpace(line) // as go-openai does before it looks at a line
 	data, isData := bytes.CutPrefix(text, []byte("data:"))
+	if !s.begun && len(s.ready) > maxLine || len(s.held) > maxLine {
+		s.err = ErrLineTooLong
+		return
+	}
 	switch {
 	case s.judge == nil || s.ended.Load():
 		s.ready = append(s.ready, line...)
@@ -177,11 +185,8 @@ func (s *stream) take(line []byte) {
 	case len(s.held) > 0:
 		s.held = append(s.held, line...)
 		s.data = append(append(s.data, '\n'), bytes.TrimPrefix(data, []byte(" "))...)
-		if len(s.held) > maxLine {
-			s.err = ErrLineTooLong
-		}
 	default:
-		s.event(bytes.TrimLeft(data, " "), line)
+		s.event(bytes.TrimSpace(data), line)
 	}
 }
 
@@ -210,7 +215,9 @@ func (s *stream) obey(v verdict, data, lines []byte) {
 		s.err = v.failed
 		return
 	}
-	s.shown = v.failed
+	if v.failed != nil {
+		s.shown = v.failed
+	}
 	if v.swallow {
 		s.skipBlank = true
 		f.setUsage(s.judge.usage())

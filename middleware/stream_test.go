@@ -43,6 +43,7 @@ func TestStreamIsCompleteOrAnError(t *testing.T) {
 		{"cut in the middle", cut(hello), hello, io.ErrUnexpectedEOF},
 		{"unfinished", strings.NewReader(hello + done), hello, ErrUnfinished},
 		{"one of two choices unfinished", strings.NewReader(hello + second + stop + done), hello + second + stop, ErrUnfinished},
+		{"choices that never came", strings.NewReader(hello + stop + done), hello + stop, ErrUnfinished},
 		{"aborted after content", strings.NewReader(hello + abort + done), hello + abort, ErrAborted},
 		{"error event after content", strings.NewReader(hello + failure + done), hello, new(EngineError)},
 		{"aborted at once", strings.NewReader(role + abort + done), "", ErrAborted},
@@ -63,10 +64,18 @@ func TestStreamIsCompleteOrAnError(t *testing.T) {
 			f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
 				return eventsFrom(io.MultiReader(strings.NewReader(string(body)), iotest.ErrReader(end)))
 			})
-			resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1, MaxWait: 1}), chatPath, chatStream)
+			request := chatStream
+			if tt.name == "choices that never came" {
+				request = strings.Replace(request, `"stream"`, `"n":2,"stream"`, 1)
+			}
+			resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1, MaxWait: 1}), chatPath, request)
 			if tt.delivered == "" {
 				requireCause(t, err, tt.want)
-				require.Equal(t, 4, f.attempts(), "an early failure is tried again")
+				attempts := 4
+				if connectionLost(err) {
+					attempts = maxLost
+				}
+				require.Equal(t, attempts, f.attempts(), "an early failure is tried again")
 				require.Zero(t, f.inFlight())
 				return
 			}

@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prefixwise/prefixwise/canon"
@@ -105,7 +106,9 @@ func Observe(t *Trace) Middleware {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			req, c, owner := callOf(req)
-			c.traces = append(c.traces[:len(c.traces):len(c.traces)], t)
+			if !slices.Contains(c.traces, t) { // below Retry, each attempt comes here
+				c.traces = append(c.traces[:len(c.traces):len(c.traces)], t)
+			}
 			resp, err := next.RoundTrip(req)
 			if owner {
 				c.finish(resp, err)

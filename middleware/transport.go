@@ -27,7 +27,7 @@ type TransportOptions struct {
 	// certificates. It is used when Base is nil.
 	TLS *tls.Config
 	// ConnectTimeout bounds dialling and, apart from it, the TLS handshake.
-	// Zero means 3 s.
+	// Zero means 3 s; a negative value means no limit of ours.
 	ConnectTimeout time.Duration
 	// IdleTimeout is how long an unused connection is kept. Zero means 4 s:
 	// uvicorn, and so vLLM, closes one after 5 s, and a request that meets
@@ -44,6 +44,9 @@ type TransportOptions struct {
 	// discovery.CheckAddr.
 	AllowLinkLocal bool
 }
+
+// maxHeader bounds a response's header; net/http's own limit is 10 MiB.
+const maxHeader = 1 << 20
 
 // Transport sends a request on the connection pool of the endpoint that
 // [Route] picked. Each endpoint has a transport of its own, so that closing
@@ -65,9 +68,10 @@ type poolKey struct {
 
 // NewTransport returns a Transport.
 func NewTransport(o TransportOptions) *Transport {
-	if o.ConnectTimeout <= 0 {
+	if o.ConnectTimeout == 0 {
 		o.ConnectTimeout = 3 * time.Second
 	}
+	o.ConnectTimeout = max(o.ConnectTimeout, 0) // for net and net/http, 0 means none
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = 4 * time.Second
 	}
@@ -84,7 +88,7 @@ func NewTransport(o TransportOptions) *Transport {
 			DisableCompression:     true, // a compressed stream would be delayed
 			MaxIdleConnsPerHost:    o.MaxIdle,
 			IdleConnTimeout:        o.IdleTimeout,
-			MaxResponseHeaderBytes: 1 << 20,
+			MaxResponseHeaderBytes: maxHeader,
 		}
 	case *http.Transport:
 		t.base = base.Clone()
@@ -94,6 +98,9 @@ func NewTransport(o TransportOptions) *Transport {
 		}
 		if t.base.MaxIdleConnsPerHost == 0 {
 			t.base.MaxIdleConnsPerHost, t.base.MaxIdleConns = o.MaxIdle, 0
+		}
+		if t.base.MaxResponseHeaderBytes == 0 {
+			t.base.MaxResponseHeaderBytes = maxHeader
 		}
 	default:
 		t.fixed = base
@@ -147,27 +154,7 @@ func (t *Transport) sendFixed(req *http.Request, ep discovery.Endpoint) (*http.R
 
 func (t *Transport) newPool(ep discovery.Endpoint) *http.Transport {
 	p := t.base.Clone()
-	dial := p.DialContext
-	if dial == nil {
-		d := &net.Dialer{Timeout: t.options.ConnectTimeout, KeepAlive: 15 * time.Second}
-		if !t.options.AllowLinkLocal {
-			d.Control = discovery.DialControl
-		}
-		dial = d.DialContext
-	}
-	p.DialContext = dial
-	if ep.Addr.IsValid() {
-		// The URL keeps the host name, for TLS and the Host header; only the
-		// dialled address is the one that was resolved. Another name is that
-		// of a proxy.
-		name, addr := hostPort(ep.URL), ep.Addr.String()
-		p.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if strings.EqualFold(address, name) {
-				address = addr
-			}
-			return dial(ctx, network, address)
-		}
-	}
+	p.DialContext = t.dialer(p, ep)
 	if ep.URL != nil && ep.URL.Scheme == "https" {
 		if p.TLSClientConfig == nil {
 			p.TLSClientConfig = &tls.Config{}
@@ -178,6 +165,65 @@ func (t *Transport) newPool(ep discovery.Endpoint) *http.Transport {
 		}
 	}
 	return p
+}
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialer returns what makes the connections to ep. The URL keeps the host name,
+// for TLS and the Host header; only the dialled address is the one that was
+// resolved.
+func (t *Transport) dialer(p *http.Transport, ep discovery.Endpoint) dialFunc {
+	dial, own := p.DialContext, false
+	if dial == nil {
+		d := &net.Dialer{Timeout: t.options.ConnectTimeout, KeepAlive: 15 * time.Second}
+		if !t.options.AllowLinkLocal {
+			d.Control = discovery.DialControl
+		}
+		dial, own = d.DialContext, true
+	}
+	var name, addr string
+	if ep.Addr.IsValid() {
+		name, addr = hostPort(ep.URL), ep.Addr.String()
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		// With a proxy, what is dialled may be the proxy.
+		if addr != "" && (p.Proxy == nil || strings.EqualFold(address, name)) {
+			address = addr
+		}
+		var conn net.Conn
+		var err error
+		if own {
+			conn, err = dial(ctx, network, address)
+		} else {
+			conn, err = t.dialWith(ctx, dial, network, address)
+		}
+		if err != nil {
+			return nil, connectError{err}
+		}
+		return conn, nil
+	}
+}
+
+// dialWith dials with a function of the caller's, which knows neither our time
+// limit nor the addresses that are refused.
+func (t *Transport) dialWith(ctx context.Context, dial dialFunc, network, address string) (net.Conn, error) {
+	if t.options.ConnectTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.options.ConnectTimeout)
+		defer cancel()
+	}
+	conn, err := dial(ctx, network, address)
+	if err != nil || t.options.AllowLinkLocal {
+		return conn, err
+	}
+	// Nothing has been written yet.
+	if peer, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		if err := discovery.CheckAddr(peer.AddrPort().Addr()); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
 }
 
 // hostPort is the address that net/http dials for u.
