@@ -13,8 +13,9 @@ import (
 // another JSON library spells it: members in the order of that client's
 // structs, spaces after separators, HTML escapes in some texts, newlines and
 // quotes in more, tools and schema keywords unsorted. Tools take up to 30 % of
-// the bytes. The messages are made like the tau-bench trajectories, which have
-// one JSON value or name for every 70 bytes and an escape for every 23.
+// the bytes. The messages are a little denser than the tau-bench trajectories,
+// which have one JSON value or name for every 70 bytes and an escape for every
+// 23.
 func benchBody(size, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"temperature": 0.7, "stream": false, "messages": [{"role": "system", "content": "You help with orders.\nBe brief, and ask when unsure."}`)

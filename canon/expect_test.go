@@ -71,10 +71,13 @@ func (e expecter) messages(in *tree) *tree {
 	}
 	for i, k := range out.kids {
 		calls := k.val.get("tool_calls")
-		if !e.stable || calls == nil {
+		if !e.stable || calls == nil || i+1+len(calls.kids) > len(out.kids) {
 			continue
 		}
 		batch := out.kids[i+1 : i+1+len(calls.kids)]
+		if slices.ContainsFunc(batch, func(r branch) bool { return r.val.get("tool_call_id") == nil }) {
+			continue
+		}
 		sort.SliceStable(batch, func(a, b int) bool {
 			at := func(r branch) int {
 				return slices.IndexFunc(calls.kids, func(c branch) bool { return c.val.get("id").text == r.val.get("tool_call_id").text })

@@ -123,6 +123,11 @@ func (d *doc) find(i uint32, name nameID) uint32 {
 	return 0
 }
 
+// isTokens reports whether the array at i is a list of token ids.
+func (d *doc) isTokens(i uint32) bool {
+	return d.nodes[i].aux > i+1 && d.nodes[i+1].kind == kindNumber
+}
+
 // length counts the elements of the array at i, up to limit.
 func (d *doc) length(i uint32, limit int) int {
 	n := 0

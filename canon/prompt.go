@@ -183,10 +183,6 @@ func (p *promptWalk) element(i uint32) {
 	}
 }
 
-func (p *promptWalk) isTokens(i uint32) bool {
-	return p.nodes[i].aux > i+1 && p.kind(i+1) == kindNumber
-}
-
 // tokens hashes a list of token ids, its brackets aside, so that a list shares
 // the boundaries of every list it continues.
 func (p *promptWalk) tokens(i uint32) {

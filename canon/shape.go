@@ -26,6 +26,7 @@ const (
 	ruleItemList      // input of Responses
 	ruleContent       // string, or parts of which a single text part is a string
 	ruleParts         // parts, none of them changed into a string
+	ruleInputs        // string, token ids, or a list of either: kept, but each is placed for the hash
 	ruleToolCalls     // list of ruleToolCall
 	ruleTools         // list of ruleTool, sorted
 	ruleSchema        // JSON Schema of a tool's parameters
@@ -139,13 +140,13 @@ var shapes = named([...]shape{
 	}, template, sampling),
 	ruleCompletionsRoot: join(shape{
 		{id: nModel, use: useModel},
-		{id: nPrompt, use: usePrompt},
-		{id: nPromptEmbeds, drop: whenNull, use: usePrompt},
+		{id: nPrompt, rule: ruleInputs, use: usePrompt},
+		{id: nPromptEmbeds, rule: ruleInputs, drop: whenNull, use: usePrompt},
 		{id: nSuffix, drop: whenNull, use: useHead},
 	}, template, sampling),
 	ruleEmbeddingsRoot: {
 		{id: nModel, use: useModel},
-		{id: nInput, use: usePrompt},
+		{id: nInput, rule: ruleInputs, use: usePrompt},
 		{id: nMessages, rule: ruleMessageList, use: usePrompt},
 		{id: nAddSpecialTokens, use: useHead},
 		{id: nCacheSalt, use: useHead},
@@ -158,7 +159,7 @@ var shapes = named([...]shape{
 	ruleResponsesRoot: join(shape{
 		{id: nModel, use: useModel},
 		{id: nInput, rule: ruleItemList, use: usePrompt},
-		{id: nInstructions, drop: whenNull, use: useSystem},
+		{id: nInstructions, rule: ruleParts, drop: whenNull, use: useSystem},
 		{id: nTools, rule: ruleTools, drop: whenNull | whenNoTools, use: useTools},
 		{id: nToolChoice, rule: ruleToolChoice},
 		{id: nPreviousResponseId, drop: whenNull, use: useHead},

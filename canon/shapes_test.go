@@ -118,6 +118,8 @@ func TestEqualPromptsOfOtherShapes(t *testing.T) {
 			`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:a"}}]}]}`},
 		{canon.Chat, `{"messages":[],"add_generation_prompt":true,"add_special_tokens":false,"chat_template_kwargs":{}}`, `{"messages":[]}`},
 		{canon.Completions, `{"prompt":"x","add_special_tokens":true}`, `{"prompt":"x"}`},
+		{canon.Completions, `{"n":1,"prompt":["a",[1,2],[]]}`, `{ "prompt": ["a", [1, 2], [ ]] }`},
+		{canon.Responses, `{"stream":true,"instructions":["a",{"role":"x"}],"input":"x"}`, `{"instructions":["a",{"role":"x"}],"input":"x"}`},
 	} {
 		require.Equal(t, run(t, c.api, canon.Stable, c.a).Boundaries, run(t, c.api, canon.Stable, c.b).Boundaries, c.a)
 	}

@@ -65,6 +65,8 @@ func (w *writer) value(i uint32, r rule) {
 		w.items(i)
 	case r == ruleContent:
 		w.content(i)
+	case r == ruleInputs && !w.isTokens(i):
+		w.list(i, ruleVerbatim)
 	case r == ruleParts:
 		w.list(i, rulePart)
 	case r == ruleToolCalls:
