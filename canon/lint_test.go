@@ -2,8 +2,6 @@ package canon_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -123,32 +121,13 @@ func TestLintOfOtherAPIs(t *testing.T) {
 	require.Empty(t, canon.Lint(canon.Unknown, []byte(`{`)))
 }
 
-// trajectories are the recorded agent runs, or the test is skipped.
-func trajectories(t testing.TB) []json.RawMessage {
-	dir := os.Getenv("PREFIXWISE_DATA")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "data")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "taubench", "gpt-4o-airline.json"))
-	if err != nil {
-		t.Skipf("needs the agent trajectories: %v", err)
-	}
-	var runs []struct {
-		Traj json.RawMessage `json:"traj"`
-	}
-	require.NoError(t, json.Unmarshal(b, &runs))
-	all := make([]json.RawMessage, len(runs))
-	for i := range runs {
-		all[i] = runs[i].Traj
-	}
-	return all
-}
-
 // 200 conversations full of flight dates, times, order numbers and JSON have
 // one thing that would change in production: the time in the system text.
 func TestLintOfTrajectories(t *testing.T) {
-	for _, messages := range trajectories(t) {
-		findings := canon.Lint(canon.Chat, []byte(`{"model":"m","messages":`+string(messages)+`}`))
+	for _, messages := range recordedSessions(t, 200) {
+		list, err := json.Marshal(messages)
+		require.NoError(t, err)
+		findings := canon.Lint(canon.Chat, []byte(`{"model":"m","messages":`+string(list)+`}`))
 		require.Len(t, findings, 1)
 		require.Equal(t, canon.FindVolatileText, findings[0].Code)
 		require.Contains(t, findings[0].Detail, "2024-05-15 15:00:00")
