@@ -4,17 +4,21 @@ fits the cost model of the simulator to it.
     python probe_speed.py OUT http://127.0.0.1:8101 PID   (needs numpy: use the engine's environment)
     python probe_speed.py OUT                             fits what OUT holds, again
 
+With what OUT holds from an earlier run the lesser of two times is kept.
+
 The instance: PREFIXWISE_E2E_MODEL=slow fleet start 1, with nothing to do, and
 PID its process. Every measurement is a pair: the processor time that its engine
 and worker processes used (one thread computes, so this is the time an
 undisturbed machine would take) and the time by the clock at the client. Of some
 repetitions the one with the least processor time counts, since other work on
-the machine only ever adds. The fits are to processor time.
+the machine only ever adds. The fits are to processor time. A step of decoding
+is too short for that: it is the lower quartile of the times between tokens.
 """
 
 import glob
 import http.client
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -92,24 +96,23 @@ class Instance:
         self.model = json.loads(connection.getresponse().read())["data"][0]["id"]
 
     def stream(self, ids, max_tokens):
-        """(seconds to the first token, seconds from it to the last, cached tokens)"""
+        """(seconds to the first token, the times between tokens, cached tokens)"""
         body = json.dumps({"model": self.model, "prompt": ids, "max_tokens": max_tokens, "ignore_eos": True, "temperature": 0,
                            "stream": True, "stream_options": {"include_usage": True}})
         connection = http.client.HTTPConnection(*self.at, timeout=600)
         start = time.monotonic()
         connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
-        first = last = cached = None
+        times, cached = [], None
         for line in connection.getresponse():
             if not line.startswith(b"data: {"):
                 continue
             chunk = json.loads(line[6:])
             if chunk["choices"]:
-                last = time.monotonic()
-                first = first or last
+                times.append(time.monotonic())
             if chunk.get("usage"):
                 cached = chunk["usage"]["prompt_tokens_details"]["cached_tokens"]
         connection.close()
-        return first - start, last - first, cached
+        return times[0] - start, list(np.diff(times)), cached
 
 
 def together(n, one):
@@ -151,14 +154,31 @@ def measure(url, pid):
             prompts = [prompt(length, fresh()) for _ in range(batch)]
             for p in prompts:
                 e.stream(p, 1)
-            # The difference of two lengths of answer: prompts and starts cancel.
-            few, _, _ = cpu.least(lambda: None, lambda _: together(batch, lambda i: e.stream(prompts[i], 4)))
-            many, _, results = cpu.least(lambda: None, lambda _: together(batch, lambda i: e.stream(prompts[i], 36)))
-            keep("decode", batch, length, round((many - few) / 32, 5), round(float(np.median([r[1] for r in results])) / 35, 5))
+            gaps = []
+            for _ in range(REPEAT):
+                # The first and last tokens of a batch do not run beside all others.
+                gaps += [g for r in together(batch, lambda i: e.stream(prompts[i], 40)) for g in r[1][batch:-batch]]
+            keep("decode", batch, length, round(float(np.quantile(gaps, 0.25)), 5))
     for batch, length in [(2, 1024), (4, 1024), (8, 512)]:
         used, took, results = cpu.least(lambda: [prompt(length, fresh()) for _ in range(batch)],
                                         lambda ps: together(batch, lambda i: e.stream(ps[i], 1)))
         keep("batch prefill", batch, length, used, took, sorted(round(r[0], 4) for r in results))
+    return out
+
+
+# The numbers at the head of a row that say what was measured.
+KEYS = {"prefill": 1, "cached": 2, "decode": 2, "batch prefill": 2}
+
+
+def merge(old, new):
+    """For each measurement the one that took less."""
+    out = {}
+    for name, k in KEYS.items():
+        best = {}
+        for row in old.get(name, []) + new.get(name, []):
+            if tuple(row[:k]) not in best or row[k] < best[tuple(row[:k])][k]:
+                best[tuple(row[:k])] = row
+        out[name] = [best[key] for key in sorted(best)]
     return out
 
 
@@ -180,7 +200,7 @@ def fit(out):
     fits["prefill linear"] = {"seconds": x[0], "seconds a token": x[1], "mean error": mean, "largest error": worst}
     x, mean, worst = least_squares([[1, n, n * (c + n / 2)] for n, c, s in rows], [s for *_, s in rows])
     fits["prefill quadratic"] = {"seconds": x[0], "seconds a token": x[1], "seconds a token and token of context": x[2], "mean error": mean, "largest error": worst}
-    rows = [(b, n, s) for b, n, s, _ in out["decode"]]
+    rows = out["decode"]
     x, mean, worst = least_squares([[1, b] for b, n, s in rows], [s for *_, s in rows])
     fits["decode by batch"] = {"seconds a step": x[0], "a sequence": x[1], "mean error": mean, "largest error": worst}
     x, mean, worst = least_squares([[1, b, b * (n + 20)] for b, n, s in rows], [s for *_, s in rows])
@@ -190,12 +210,13 @@ def fit(out):
 
 def main():
     path, *where = sys.argv[1:]
-    if where:
-        url, pid = where
-        out = {"date": time.strftime("%Y-%m-%d"), "measured": measure(url, int(pid))}
-    else:
+    out = {"measured": {}}
+    if os.path.exists(path):
         with open(path) as file:
             out = json.load(file)
+    if where:
+        url, pid = where
+        out = {"date": time.strftime("%Y-%m-%d"), "measured": merge(out["measured"], measure(url, int(pid)))}
     out["fits"] = fit(out["measured"])
     print(json.dumps(out["fits"], indent=1))
     with open(path, "w") as file:
