@@ -33,12 +33,33 @@ func FuzzDiff(f *testing.F) {
 	f.Add(uint8(canon.Messages), []byte(`{"model":"m","system":"a","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`), []byte(`{"model":"m","messages":[]}`))
 	f.Add(uint8(canon.Responses), []byte(`{"model":"m","input":[{"role":"user","content":"x"},{"type":"reasoning","summary":[]}]}`), []byte(`{"model":"m","input":"x"}`))
 	f.Add(uint8(canon.Completions), []byte(`{"model":"m","prompt":[1,2]}`), []byte(`{"model":"m","prompt":[1,23]}`))
+	for _, body := range []string{
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u","detail":"low"},"uuid":"x"},{"type":"video_url","video_url":"v"},"s",7,{"type":"text","text":null},{"text":"t"}],"x":null,"name":null,"id":"i"},7]}`,
+		`{"model":"m","documents":"d","add_special_tokens":true,"continue_final_message":true,"messages":[{"role":"assistant","content":null,"reasoning":null,"reasoning_content":"r","tool_calls":[{"index":0,"type":"x","function":7},7,{"function":{"name":"n","arguments":7}}],"function_call":null},{"content":{"a":1}}]}`,
+		`{"model":"m","tools":{},"functions":[],"tool_choice":"auto","messages":[{"role":7,"type":"message","call_id":"c","tool_calls":7}]}`,
+	} {
+		for api := canon.Chat; api <= canon.Messages; api++ {
+			f.Add(uint8(api), []byte(body), []byte(strings.Replace(body, "7", "8", 1)))
+		}
+	}
+	f.Add(uint8(canon.Responses), []byte(`{"model":"m","instructions":"i","input":[{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"s"}],"content":[{"type":"reasoning_text","text":"t"}],"encrypted_content":null,"status":null},{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}],"output":[{"type":"output_text","text":"o"}]}]}`), []byte(`{}`))
 	f.Fuzz(func(t *testing.T, api uint8, a, b []byte) {
 		before := bytes.Clone(a)
 		d := checkDivergence(t, canon.API(api), a, b)
 		require.Equal(t, before, a)
 		if d.SameBytes {
 			require.Equal(t, canon.Same, d.Change)
+		}
+		if r, err := canon.Canonicalize(canon.API(api), a); err == nil {
+			o, err := newCanon(t, canon.Options{}).Outline(canon.API(api), a)
+			require.NoError(t, err)
+			require.Equal(t, r.Boundaries[len(r.Boundaries)-1].Offset, o.Size, "%s", r.Body)
+			q, err := canon.Canonicalize(canon.API(api), b)
+			require.NoError(t, err)
+			if q.Diagnosis.Code == canon.OK && r.Diagnosis.Code == canon.OK {
+				same := q.Boundaries[len(q.Boundaries)-1].Hash == r.Boundaries[len(r.Boundaries)-1].Hash
+				require.Equal(t, same, d.Change == canon.Same, "%s\n%s\n%s", d, r.Body, q.Body)
+			}
 		}
 		self := canon.Diff(canon.API(api), a, a)
 		require.Equal(t, canon.Same, self.Change)

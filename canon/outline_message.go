@@ -52,12 +52,11 @@ func (o *outliner) messageAt(path string, i uint32) {
 	for _, k := range rest {
 		name := string(o.text(k))
 		kind := FieldSegment
-		if name == "arguments" { // of a function_call item
+		switch {
+		case name == "arguments": // of a function_call item
 			kind = CallSegment
-		}
-		if name == "output" || name == "summary" {
-			o.content(name, path+"."+name, k+1)
-			continue
+		case name == "output" && o.kind(k+1) == kindString:
+			kind = TextSegment
 		}
 		o.sized(kind, name, path+"."+name, k+1)
 	}

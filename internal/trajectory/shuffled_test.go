@@ -28,9 +28,9 @@ func load(t testing.TB, most int) []*trajectory.Conversation {
 	return all[:min(most, len(all))]
 }
 
-// One prompt in a fleet of four: spelled in one way, shuffled and canonicalized,
-// shuffled and sent as it is. The first two reach the same share of cached
-// tokens, the third loses most of it.
+// The same conversations on a fleet of four: spelled in one way, shuffled and
+// canonicalized, shuffled and sent as they are. The first two reach the same
+// share of cached tokens, the third loses most of it, by session as well.
 func TestShuffledTrajectories(t *testing.T) {
 	all := load(t, 32)
 	random := rand.New(rand.NewPCG(7, 11))
@@ -48,7 +48,9 @@ func TestShuffledTrajectories(t *testing.T) {
 	t.Logf("cached: the same, by session     %5.1f %%", 100*pinned.HitRate())
 
 	require.Equal(t, even.PromptTokens, mended.PromptTokens)
-	require.Equal(t, even.CachedTokens, mended.CachedTokens, "the same bytes go to the same places")
+	// Each fleet has ports of its own, by which conversations are placed: which
+	// of them share an instance differs, and with it a block here and there.
+	require.InDelta(t, even.HitRate(), mended.HitRate(), 0.005)
 	require.Greater(t, even.HitRate(), 0.8)
 	require.Less(t, sent.HitRate(), even.HitRate()/2)
 	require.Less(t, pinned.HitRate(), even.HitRate()/2, "the right place does not help a shuffled prompt")
