@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sashabaranov/go-openai"
+
+	"github.com/prefixwise/prefixwise/client"
+	"github.com/prefixwise/prefixwise/client/fleettest"
+	"github.com/prefixwise/prefixwise/discovery"
+	"github.com/prefixwise/prefixwise/examples/internal/progress"
+)
+
+// readyTimeout is how long the fleet may take to show a sign of life.
+const readyTimeout = 15 * time.Second
+
+// runArm sends the whole traffic with one policy.
+func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, stderr io.Writer) (result, error) {
+	var fleet discovery.Resolver
+	var err error
+	if s.endpoints == "" {
+		// A new fleet for every policy: its caches are empty.
+		sim := fleettest.New(m.instances, fleettest.Config{CacheTokens: m.cacheTokens, TimeScale: m.speed})
+		defer sim.Close()
+		fleet, err = discovery.Static(sim.URLs()...)
+	} else {
+		fleet, err = discovery.Parse(s.endpoints)
+		ctx = client.WithExtraBody(ctx, map[string]any{
+			"cache_salt": fmt.Sprintf("quickstart-%s-%d", policy, time.Now().UnixNano()),
+		})
+	}
+	if err != nil {
+		return result{}, err
+	}
+	c, err := client.New(
+		client.WithResolver(fleet),
+		client.WithAPIKey(os.Getenv("OPENAI_API_KEY")),
+		client.WithStrategy(policy),
+	)
+	if err != nil {
+		return result{}, err
+	}
+	defer c.Close()
+	model, err := modelOf(ctx, c, s.model)
+	if err != nil {
+		return result{}, err
+	}
+	a := &arm{client: c, model: model, started: time.Now()}
+	title := fmt.Sprintf("%s: %d requests in %.0f s", policy, m.requests(), m.span.Seconds())
+	stop := progress.Show(stderr, title, a.status)
+	var threads sync.WaitGroup
+	for _, t := range m.threads() {
+		threads.Go(func() { a.run(ctx, t) })
+	}
+	threads.Wait()
+	stop()
+	return a.result(policy), ctx.Err()
+}
+
+// modelOf waits for the fleet and returns the model to ask for.
+func modelOf(ctx context.Context, c *client.Client, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		return "", fmt.Errorf("no instance is ready: %w", err)
+	}
+	if name != "" {
+		return name, nil
+	}
+	models, err := c.ListModels(ctx)
+	if err != nil {
+		return "", fmt.Errorf("the fleet does not say what it serves; name the model with -model: %w", err)
+	}
+	if len(models.Models) == 0 {
+		return "", errors.New("the fleet serves no model; name one with -model")
+	}
+	return models.Models[0].ID, nil
+}
+
+// arm is one policy at work.
+type arm struct {
+	client  *client.Client
+	model   string
+	started time.Time
+
+	mu   sync.Mutex
+	sent []openai.ChatCompletionRequest // in the order of sending
+	done []answer
+}
+
+// status is what there is so far, for the progress line.
+func (a *arm) status() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	prompt, cached := 0, 0
+	for _, r := range a.done {
+		prompt, cached = prompt+r.prompt, cached+r.cached
+	}
+	return fmt.Sprintf("%d done after %.0f s, %d %% of the tokens from caches",
+		len(a.done), time.Since(a.started).Seconds(), 100*cached/max(prompt, 1))
+}
+
+// answer is what became of one request.
+type answer struct {
+	text     string
+	ttft     time.Duration
+	endpoint string
+	overflow bool
+	prompt   int
+	cached   int
+	reported bool // the engine says what came from its cache
+	err      error
+}
+
+// run lives one thread. A request that fails ends it: there is no answer to go
+// on from.
+func (a *arm) run(ctx context.Context, t *thread) {
+	if t.session != "" {
+		ctx = client.WithSession(ctx, t.session)
+	}
+	messages := t.head
+	for _, turn := range t.turns {
+		if !sleepUntil(ctx, a.started.Add(turn.due)) {
+			return
+		}
+		// Earlier requests are still to be read, so their messages are not written over.
+		messages = append(messages[:len(messages):len(messages)], turn.add...)
+		answer := a.ask(ctx, openai.ChatCompletionRequest{
+			Model: a.model, Messages: messages, Tools: t.tools, MaxTokens: turn.limit,
+			StreamOptions: &openai.StreamOptions{IncludeUsage: true},
+		})
+		if answer.err != nil {
+			return
+		}
+		if t.remembers() {
+			messages = append(messages, openai.ChatCompletionMessage{
+				Role: openai.ChatMessageRoleAssistant, Content: answer.text, ToolCalls: turn.calls,
+			})
+		} else {
+			messages = t.head
+		}
+	}
+}
+
+// ask sends one request and notes what became of it.
+func (a *arm) ask(ctx context.Context, request openai.ChatCompletionRequest) answer {
+	if len(request.Tools) > 0 {
+		request.ToolChoice = "none"
+	}
+	a.mu.Lock()
+	a.sent = append(a.sent, request)
+	a.mu.Unlock()
+	answer := a.stream(ctx, request)
+	if answer.err == nil || ctx.Err() == nil {
+		a.mu.Lock()
+		a.done = append(a.done, answer)
+		a.mu.Unlock()
+	}
+	return answer
+}
+
+func (a *arm) stream(ctx context.Context, request openai.ChatCompletionRequest) (r answer) {
+	begin := time.Now()
+	stream, err := a.client.CreateChatCompletionStream(ctx, request)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	defer stream.Close()
+	r.endpoint = stream.Header().Get("X-Prefixwise-Endpoint")
+	r.overflow = stream.Header().Get("X-Prefixwise-Overflow") != ""
+	var thoughts string
+	for {
+		chunk, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			r.err = err
+			return r
+		}
+		if u := chunk.Usage; u != nil {
+			r.prompt = u.PromptTokens
+			if u.PromptTokensDetails != nil {
+				r.cached, r.reported = u.PromptTokensDetails.CachedTokens, true
+			}
+		}
+		for _, c := range chunk.Choices {
+			if r.ttft == 0 && (c.Delta.Content != "" || c.Delta.ReasoningContent != "") {
+				r.ttft = time.Since(begin)
+			}
+			r.text += c.Delta.Content
+			thoughts += c.Delta.ReasoningContent
+		}
+	}
+	if r.text == "" { // a model that thinks may not have come to an answer
+		r.text = thoughts
+	}
+	if r.ttft == 0 {
+		r.err = errors.New("an answer without any text")
+	}
+	return r
+}
+
+// sleepUntil returns false when ctx ends first.
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
