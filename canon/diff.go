@@ -90,9 +90,9 @@ func (c *Canonicalizer) outlineOf(api API, body []byte) Outline {
 // String describes the divergence in a few lines for people.
 func (d Divergence) String() string {
 	var b strings.Builder
-	d.Point.describe(&b)
+	d.Point.describe(&b, "\n  ")
 	if d.Winnable > 0 {
-		fmt.Fprintf(&b, "\n  moved to the end of the prompt, it would let %d more bytes be shared", d.Winnable)
+		fmt.Fprintf(&b, "\n  if it stood at the end of the prompt, %d more would be shared", d.Winnable)
 	}
 	switch {
 	case d.SameBytes && d.Change == Same:
@@ -104,13 +104,14 @@ func (d Divergence) String() string {
 		}
 	case d.Sent.Lost > d.Lost && d.Sent.Change != d.Change:
 		b.WriteString("\n  as sent, without canonicalization: ")
-		d.Sent.describe(&b)
-		fmt.Fprintf(&b, "\n  canonicalization at %s removes that difference", d.Level)
+		d.Sent.describe(&b, "\n    ")
+		fmt.Fprintf(&b, "\n    canonicalization at %s removes that difference", d.Level)
 	}
 	return b.String()
 }
 
-func (p Point) describe(b *strings.Builder) {
+// describe writes the point; newline begins each line but the first.
+func (p Point) describe(b *strings.Builder, newline string) {
 	b.WriteString(p.Change.String())
 	if p.Path != "" {
 		fmt.Fprintf(b, " at %s byte %d", p.Path, p.Offset)
@@ -122,9 +123,9 @@ func (p Point) describe(b *strings.Builder) {
 		fmt.Fprintf(b, ": %s", p.Detail)
 	}
 	if p.A != p.B {
-		fmt.Fprintf(b, "\n  first:  %q\n  second: %q", p.A, p.B)
+		fmt.Fprintf(b, "%sfirst:  %q%ssecond: %q", newline, p.A, newline, p.B)
 	}
-	fmt.Fprintf(b, "\n  %d bytes of prompt are shared", p.Shared)
+	fmt.Fprintf(b, "%s%d bytes of prompt are shared", newline, p.Shared)
 	if p.Lost > 0 {
 		fmt.Fprintf(b, ", %d after them are lost", p.Lost)
 	}

@@ -133,7 +133,16 @@ func (c *comparison) point() Point {
 	if sb != nil {
 		p.B = excerpt(sb.Text, c.off)
 	}
-	if at.Kind == ToolSegment && sa != nil && sb != nil && sa.Kind == sb.Kind {
+	switch {
+	case p.Change == ToolOrder || p.Change == ToolSet: // one tool and another: what they have in common means nothing
+		p.Offset, p.A, p.B = 0, "", ""
+		if sa != nil && sa.Kind == ToolSegment {
+			p.A = bounded(sa.Text)
+		}
+		if sb != nil && sb.Kind == ToolSegment {
+			p.B = bounded(sb.Text)
+		}
+	case at.Kind == ToolSegment && sa != nil && sb != nil && sa.Kind == sb.Kind:
 		path, off, text := leafAt(sb.Text, c.off)
 		_, offA, textA := leafAt(sa.Text, c.off)
 		p.Path, p.Offset = at.Path+path, off

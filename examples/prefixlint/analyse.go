@@ -57,7 +57,32 @@ type Group struct {
 	Findings      []Finding `json:"findings"`
 
 	origin origin
-	latest map[uint64]int // conversation → its latest request
+	latest map[uint64]int    // conversation → its latest request
+	told   map[uint64]uint64 // message → the conversation that it was met in last
+}
+
+// tellingBytes is how long a message must be to tell that two requests are of
+// one conversation: "yes, please" is said in many.
+const tellingBytes = 64
+
+// conversation returns the conversation of a request: that of its first
+// message of a user or, where that is new because older messages were removed,
+// that of the latest of its messages that has been met.
+func (g *Group) conversation(o *canon.Outline) uint64 {
+	c := conversationOf(o)
+	all := messagesOf(o)
+	if _, known := g.latest[c]; !known {
+		for i := len(all) - 1; i >= 0; i-- {
+			if old, met := g.told[all[i].hash]; met && all[i].size >= tellingBytes {
+				c = old
+				break
+			}
+		}
+	}
+	for _, m := range all {
+		g.told[m.hash] = c
+	}
+	return c
 }
 
 // Report is what a log gives.
@@ -138,7 +163,7 @@ func (a *analysis) add(i int) error {
 	g := a.groups[number]
 	g.Requests++
 	g.Sharing.add(s)
-	c := conversationOf(&after)
+	c := g.conversation(&after)
 	a.groupOf, a.conversation = append(a.groupOf, number), append(a.conversation, c)
 	if p := a.predecessor(g, number, c, best); p >= 0 {
 		d := a.stable.Diff(q.api, a.requests[p].body, q.body)
@@ -173,7 +198,7 @@ func (a *analysis) groupFor(o *canon.Outline, q request) int {
 	}
 	g := &Group{
 		API: q.api.String(), Model: from.model, Tools: len(from.tools), FirstLine: q.line, origin: from,
-		latest: map[uint64]int{},
+		latest: map[uint64]int{}, told: map[uint64]uint64{},
 	}
 	for i := range o.Segments {
 		if s := &o.Segments[i]; isSystemText(s) {

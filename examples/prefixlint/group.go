@@ -83,26 +83,40 @@ func overlap(a, b map[uint64]bool) bool {
 
 // conversationOf identifies a conversation by the first message of its user.
 func conversationOf(o *canon.Outline) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	first := -1
-	for i := range o.Segments {
-		s := &o.Segments[i]
-		if s.Role != "user" {
-			if first >= 0 {
-				break
-			}
-			continue
+	for _, m := range messagesOf(o) {
+		if m.role == "user" {
+			return m.hash
 		}
-		if first < 0 {
-			first = s.Message
-		}
-		if s.Message != first {
-			break
-		}
-		h.Write(canon.Steady(s))
 	}
-	return h.Sum64()
+	return 0
+}
+
+// said is a message of a user or an assistant, by its text.
+type said struct {
+	role string
+	hash uint64
+	size int
+}
+
+// messagesOf returns the messages of users and assistants.
+func messagesOf(o *canon.Outline) []said {
+	var all []said
+	for i := 0; i < len(o.Segments); {
+		first := &o.Segments[i]
+		var h maphash.Hash
+		h.SetSeed(seed)
+		m := said{role: first.Role}
+		for ; i < len(o.Segments) && o.Segments[i].Message == first.Message; i++ {
+			text := canon.Steady(&o.Segments[i])
+			h.Write(text)
+			m.size += len(text)
+		}
+		m.hash = h.Sum64()
+		if first.Message >= 0 && (m.role == "user" || m.role == "assistant") {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // headSize returns the bytes of prompt before the first message that is not
