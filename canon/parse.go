@@ -176,7 +176,11 @@ func (p *parser) object(i, depth int) int {
 			after = p.cachedTools(i, key)
 		}
 		if after == 0 {
-			after = p.value(i, depth+1)
+			if i < len(src) && src[i] == '"' { // the most frequent
+				after = p.scanString(i + 1)
+			} else {
+				after = p.value(i, depth+1)
+			}
 		}
 		if i = after; i < 0 {
 			return -1

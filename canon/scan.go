@@ -25,87 +25,106 @@ func stops(w uint64) uint64 {
 	return (low | slash) & highs &^ w
 }
 
-// scanString scans the string whose text starts at i, appends its node and
-// returns the position after the closing quote, or -1 after a fatal fault.
-func (p *parser) scanString(i int) int {
-	src := p.src
-	start := i
-	var high uint64 // or of all plain bytes: tells whether any is above 0x7f
-	var flags uint8 // flagEscaped, flagRespell
-	removed := 0    // bytes of escapes beyond those of their decoded text
+// skim skips what most strings consist of, plain text and escapes of two
+// characters that are canonical. It returns where it stopped, how many such
+// escapes there were, and the or of all bytes before it, which tells whether
+// any is above 0x7f. It is a function of its own, and calls nothing, so that
+// all it works on stays in registers.
+func skim(src []byte, i int) (at, plain int, high uint64) {
 	for {
-		for i+16 <= len(src) {
-			b := src[i : i+16 : i+16]
-			v, w := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-			m, n := stops(v), stops(w)
-			if m|n == 0 {
-				high |= v | w
-				i += 16
-				continue
+		for i+8 <= len(src) {
+			w := binary.LittleEndian.Uint64(src[i : i+8 : i+8])
+			m := stops(w)
+			if m != 0 {
+				high |= w & ((m - 1) &^ m)
+				i += bits.TrailingZeros64(m) >> 3
+				goto stop
 			}
-			if m == 0 {
-				high |= v
-				i += 8
-				m, v = n, w
-			}
-			high |= v & ((m - 1) &^ m)
-			i += bits.TrailingZeros64(m) >> 3
-			goto stop
+			high |= w
+			i += 8
 		}
 		for i < len(src) && src[i] != '"' && src[i] != '\\' && src[i] >= ' ' {
 			high |= uint64(src[i])
 			i++
 		}
-		if i == len(src) {
-			return p.fail(NotJSON, i, "unterminated string")
-		}
 	stop:
-		c := src[i]
-		if c == '\\' && i+1 < len(src) {
-			flags |= flagEscaped
-			switch escapes[src[i+1]] {
-			case plainEscape:
-				removed++
-				i += 2
-				continue
-			case slashEscape:
-				flags |= flagRespell
-				removed++
-				i += 2
-				continue
-			case unicodeEscape:
-				size, text, canonical := p.scanUnicode(i)
-				if size < 0 {
-					return -1
-				}
-				if !canonical {
-					flags |= flagRespell
-				}
-				removed += size - text
-				i += size
-				continue
-			}
-			return p.fail(NotJSON, i, "unknown escape")
+		if i+1 >= len(src) || src[i] != '\\' || escapes[src[i+1]] != plainEscape {
+			return i, plain, high
 		}
-		if c == '"' {
-			break
+		plain++
+		i += 2
+	}
+}
+
+// scanString scans the string whose text starts at i, appends its node and
+// returns the position after the closing quote, or -1 after a fatal fault.
+func (p *parser) scanString(i int) int {
+	src := p.src
+	start := i
+	i, removed, high := skim(src, i) // removed: bytes of escapes beyond those of their text
+	flags := uint8(0)
+	if removed > 0 {
+		flags = flagEscaped
+	}
+	if i >= len(src) || src[i] != '"' {
+		var n int
+		if i, n, flags = p.scanOddString(i, &high); i < 0 {
+			return -1
 		}
-		if c == '\\' {
-			return p.fail(NotJSON, i, "unterminated string")
-		}
-		return p.fail(NotJSON, i, "control character in a string")
+		removed += n
 	}
 	if high&highs != 0 && !utf8.Valid(src[start:i]) {
 		p.note(InvalidUTF8, start+invalidAt(src[start:i]), uint32(len(p.nodes)), "string is not UTF-8")
-	}
-	if flags&flagRespell != 0 {
-		p.untidy++
 	}
 	p.nodes = append(p.nodes, node{
 		start: uint32(start), end: uint32(i), aux: uint32(i - start - removed),
 		kind: kindString, flags: flags,
 	})
 	return i + 1
+}
+
+// scanOddString goes on with a string at a place where skim stopped. It returns
+// where the closing quote is, or -1, the bytes of escapes from there on beyond
+// those of their text, and the flags of the string.
+func (p *parser) scanOddString(i int, high *uint64) (at, removed int, flags uint8) {
+	src := p.src
+	flags = flagEscaped
+	for {
+		switch {
+		case i >= len(src) || src[i] == '\\' && i+1 == len(src):
+			return p.fail(NotJSON, i, "unterminated string"), 0, 0
+		case src[i] == '"':
+			if flags&flagRespell != 0 {
+				p.untidy++
+			}
+			return i, removed, flags
+		case src[i] != '\\':
+			return p.fail(NotJSON, i, "control character in a string"), 0, 0
+		}
+		switch escapes[src[i+1]] {
+		case slashEscape:
+			flags |= flagRespell
+			removed++
+			i += 2
+		case unicodeEscape:
+			size, text, canonical := p.scanUnicode(i)
+			if size < 0 {
+				return -1, 0, 0
+			}
+			if !canonical {
+				flags |= flagRespell
+			}
+			removed += size - text
+			i += size
+		default:
+			return p.fail(NotJSON, i, "unknown escape"), 0, 0
+		}
+		var plain int
+		var h uint64
+		i, plain, h = skim(src, i)
+		removed += plain
+		*high |= h
+	}
 }
 
 // escapes classes the character after a backslash.

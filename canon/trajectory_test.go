@@ -33,7 +33,7 @@ func recordedSessions(t testing.TB, most int) [][]json.RawMessage {
 func TestTrajectoriesKeepTheirPrefix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := newCanon(t, canon.Options{})
-	for n, messages := range recordedSessions(t, 40) {
+	for n, messages := range recordedSessions(t, 10) {
 		var prefix []byte
 		bounds := []canon.Boundary{}
 		for turn := 1; turn <= len(messages); turn++ {

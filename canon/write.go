@@ -43,11 +43,16 @@ type writer struct {
 
 // value writes the value at i under a rule.
 func (w *writer) value(i uint32, r rule) {
+	k := w.nodes[i].kind
+	if k == kindString { // whatever the rule
+		w.text(i)
+		return
+	}
 	if r == ruleVerbatim {
 		w.verbatim(i)
 		return
 	}
-	switch k := w.nodes[i].kind; {
+	switch {
 	case k == kindObject:
 		switch {
 		case r < ruleMessageList || r == ruleStreamOptions:
