@@ -57,6 +57,10 @@ type EndpointStats struct {
 	Overflow map[string]uint64
 	// Failed counts the attempts that failed by the endpoint's doing.
 	Failed uint64
+	// Aside is whether it is set aside at the moment, and Ejections how often
+	// it was; see affinity.Ejection.
+	Aside     bool
+	Ejections uint64
 	// PromptTokens and CachedTokens are as in Stats.
 	PromptTokens, CachedTokens uint64
 }
@@ -78,7 +82,7 @@ func (c *Client) Stats() Stats {
 	for _, e := range c.fleet.router.Stats() {
 		one := EndpointStats{
 			ID: e.ID, Health: "unknown", InFlight: e.InFlight, Requests: e.Picks, Share: e.Share,
-			Failed: e.Failed, PromptTokens: e.PromptTokens, CachedTokens: e.CachedTokens,
+			Failed: e.Failed, Aside: e.Aside, Ejections: e.Ejections, PromptTokens: e.PromptTokens, CachedTokens: e.CachedTokens,
 			Overflow: map[string]uint64{},
 		}
 		if m, ok := members[e.ID]; ok {

@@ -52,7 +52,7 @@ type RetryOptions struct {
 // statuses 408, 429, 500, 502, 503 and 504; for requests whose body is known
 // and can be sent again, to paths that generate or read. A 400, 401, 403,
 // 404, 422 or 501 is not. All calls share one budget (500 tokens; a retry
-// costs five and a success earns one). The last response always reaches the
+// costs five, one if there was no connection, and a success earns one). The last response always reaches the
 // caller, with the header X-Should-Retry: false, so that an SDK with retries
 // of its own does not multiply them.
 func Retry(o RetryOptions) Middleware {
@@ -221,8 +221,12 @@ func (m *retrier) check(ctx context.Context, c *call, attempts int, resp *http.R
 		return false
 	}
 	c.last = last
+	cost := int64(budgetRetryCost)
+	if last.Phase == PhaseConnect {
+		cost = budgetConnectCost
+	}
 	// The last attempt pays nothing, since no other follows.
-	return attempts > m.Max || m.budget.take()
+	return attempts > m.Max || m.budget.take(cost)
 }
 
 func (m *retrier) worthRepeating(status, attempts int) bool {
