@@ -20,7 +20,7 @@ type Config struct {
 	MaxModelLen     int  // prompt and output together, tokens; 131,072, or the cache if that is smaller
 	MaxSequences    int  // sequences computed at once; 128
 	MaxBatchTokens  int  // tokens computed in one step; 4,096
-	MaxQueue        int  // waiting sequences above which requests get a 503; 0: no bound
+	MaxQueue        int  // sequences, running or waiting, above which requests get a 503; 0: no bound
 	NoPrefixCaching bool // every prompt is computed whole
 
 	PrefillTokensPerSecond float64       // uncached prompt tokens an instance computes a second; 12,048 (83 µs each)

@@ -138,8 +138,8 @@ func (f *Fleet) Restart(i int) error {
 
 // Drain makes instance i behave as vLLM does while it shuts down gracefully: it
 // finishes what it has accepted, its listener stays open, /health still says
-// 200, and new requests are answered at once with finish_reason "abort" and no
-// tokens. Restart ends it.
+// 200, a new chat gets a 500, and a new completion an answer without tokens and
+// finish_reason "abort". Restart ends it.
 func (f *Fleet) Drain(i int) { f.with(i, (*vllmsim.Server).Drain) }
 
 // Abort ends everything that instance i has in flight with finish_reason

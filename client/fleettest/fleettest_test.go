@@ -116,9 +116,13 @@ func TestDrain(t *testing.T) {
 	fleet := fleettest.New(1, fleettest.Config{TimeScale: 100})
 	defer fleet.Close()
 	fleet.Drain(0)
-	r, err := dial(fleet.URL(0)).CreateChatCompletion(t.Context(), ask("hi"))
+	var refused *openai.APIError
+	_, err := dial(fleet.URL(0)).CreateChatCompletion(t.Context(), ask("hi"))
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, 500, refused.HTTPStatusCode)
+	r, err := dial(fleet.URL(0)).CreateCompletion(t.Context(), openai.CompletionRequest{Model: "sim-70b", Prompt: "hi"})
 	require.NoError(t, err)
-	require.EqualValues(t, "abort", r.Choices[0].FinishReason)
+	require.Equal(t, "abort", r.Choices[0].FinishReason)
 	require.Zero(t, r.Usage.CompletionTokens)
 }
 

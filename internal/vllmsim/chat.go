@@ -30,6 +30,9 @@ func (s *Server) chatJob(r *http.Request, req *chatRequest) (*job, *apiError) {
 	if len(req.Messages) == 0 {
 		return nil, invalidBody("1 validation error: messages: Field required")
 	}
+	if req.Tools != nil && len(req.Tools) == 0 {
+		return nil, emptyTools()
+	}
 	if c := string(req.ToolChoice); c != "" && c != "null" && c != `"none"` && req.Tools == nil {
 		return nil, invalidBody("When using `tool_choice`, `tools` must be set.")
 	}
@@ -41,6 +44,7 @@ func (s *Server) chatJob(r *http.Request, req *chatRequest) (*job, *apiError) {
 	if e != nil {
 		return nil, e
 	}
+	j.rendered = true
 	return j, j.force(req, req.limit())
 }
 

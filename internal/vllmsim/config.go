@@ -43,7 +43,7 @@ type Config struct {
 	MaxModelLen    int  // prompt and output together; DefaultMaxModelLen, or all of the cache if that is less
 	MaxBatchTokens int  // token budget of one step (chunked prefill); DefaultMaxBatchTokens
 	MaxSequences   int  // sequences running at once; DefaultMaxSequences
-	MaxQueue       int  // waiting sequences above which the server answers 503; 0: no bound, as vLLM without --max-num-queued-reqs
+	MaxQueue       int  // sequences, running or waiting, above which the server answers 503; 0: no bound, as vLLM without --max-num-queued-reqs, which counts so too
 	ReserveOutput  bool // a sequence takes blocks for its whole output when it is admitted, so that nothing is ever preempted (a simplification that the laboratory makes)
 
 	PrefillTokensPerSecond float64       // linear part of prefill; DefaultPrefillTokensPerSecond

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrQueueFull reports that Config.MaxQueue sequences wait already.
+// ErrQueueFull reports that Config.MaxQueue sequences run or wait already.
 var ErrQueueFull = errors.New("vllmsim: queue full")
 
 // LengthError reports a prompt that leaves no room for a single output token,
@@ -135,7 +135,7 @@ func (e *Engine) Submit(now time.Duration, r Request) (ID, error) {
 	if n < 1 || n >= e.cfg.MaxModelLen {
 		return 0, &LengthError{PromptTokens: n, MaxModelLen: e.cfg.MaxModelLen}
 	}
-	if e.cfg.MaxQueue > 0 && len(e.waiting) >= e.cfg.MaxQueue {
+	if e.cfg.MaxQueue > 0 && len(e.waiting)+len(e.running) >= e.cfg.MaxQueue {
 		e.stats.Rejected++
 		return 0, ErrQueueFull
 	}

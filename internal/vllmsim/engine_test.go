@@ -268,7 +268,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	e := small(t, func(c *Config) { c.MaxSequences = 1; c.MaxQueue = 1; c.MaxModelLen = 100 })
+	e := small(t, func(c *Config) { c.MaxSequences = 1; c.MaxQueue = 2; c.MaxModelLen = 100 })
 	var length *LengthError
 	for _, n := range []int{0, 100, 101} {
 		_, err := e.Submit(0, Request{Tokens: numbers(0, n), OutputTokens: 1})

@@ -40,8 +40,21 @@ func tooLong(limit, prompt, output int) *apiError {
 }
 
 func busy() *apiError {
-	return &apiError{Message: "The engine is currently busy: its waiting queue is full. Please try again later.",
+	return &apiError{Message: "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.",
 		Type: "Service Unavailable", Code: http.StatusServiceUnavailable}
+}
+
+func emptyTools() *apiError {
+	e := badRequest("`tools` must not be an empty array. Either provide at least one tool or omit the field entirely. (parameter=tools)")
+	param := "tools"
+	e.Param = &param
+	return e
+}
+
+// shuttingDown is what vLLM 0.32 answers to a chat when it drains: the threads
+// that render templates have stopped, the engine has not.
+func shuttingDown() *apiError {
+	return &apiError{Message: "cannot schedule new futures after shutdown", Type: "InternalServerError", Code: http.StatusInternalServerError}
 }
 
 func internalError() *apiError {

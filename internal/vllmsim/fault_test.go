@@ -186,11 +186,13 @@ func TestDrainFinishesWhatItHas(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	f.Drain()
-	words, finish, err := read(t, f, user("y"))
-	require.NoError(t, err)
-	require.Zero(t, words)
-	require.Equal(t, "abort", finish)
-	status, _ := f.get(t, "/health")
+	_, _, err = read(t, f, user("y"))
+	require.ErrorContains(t, err, "cannot schedule new futures after shutdown")
+	status, body := f.post(t, "/v1/completions", `{"prompt":[1,2,3]}`)
+	require.Equal(t, 200, status)
+	require.Contains(t, body, `"finish_reason":"abort"`)
+	require.Contains(t, body, `"completion_tokens":0`)
+	status, _ = f.get(t, "/health")
 	require.Equal(t, 200, status)
 	var last string
 	for {

@@ -428,7 +428,7 @@ func TestUsageWithoutDetails(t *testing.T) {
 }
 
 func TestFullQueue(t *testing.T) {
-	f := start(t, Config{MaxSequences: 1, MaxQueue: 1, TimeScale: 1})
+	f := start(t, Config{MaxSequences: 1, MaxQueue: 2, TimeScale: 1}) // one runs, one waits
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req := user("x")

@@ -57,6 +57,7 @@ type job struct {
 	work        []Request
 	fault       Fault
 	refuse      bool // draining
+	rendered    bool // the prompt comes from the chat template
 	details     bool // report cached tokens
 }
 
@@ -185,6 +186,9 @@ func (s *Server) start(j *job) (*call, *apiError) {
 	j.fault, j.refuse = s.faults.take()
 	if j.fault.Status != 0 {
 		return nil, statusError(j.fault.Status)
+	}
+	if j.refuse && j.rendered {
+		return nil, shuttingDown()
 	}
 	if j.refuse {
 		return nil, nil

@@ -94,8 +94,9 @@ func (s *Server) SetFault(f Fault) {
 }
 
 // Drain makes the server behave as vLLM does after SIGTERM with a shutdown
-// timeout: what it has accepted is finished, new requests get an answer without
-// tokens and finish_reason "abort", /health stays 200. There is no way back.
+// timeout: what it has accepted is finished, /health stays 200. A new chat gets
+// a 500, and a completion an answer without tokens and finish_reason "abort":
+// internal/e2e has seen both. There is no way back.
 func (s *Server) Drain() { s.faults.drain() }
 
 // Abort ends everything in flight with finish_reason "abort", as vLLM does
