@@ -158,6 +158,7 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 			ModelMissing:  f.modelMissing,
 			LimitWait:     c.limitWait,
 			ConnectFailed: func(string) { f.watcher.Refresh() },
+			Flights:       &f.flights,
 			Header:        routed,
 			FirstByte:     c.timeouts.FirstByte,
 			Stall:         c.timeouts.Stall,
@@ -198,6 +199,7 @@ func (c *Client) Close() error {
 	c.close.Do(func() {
 		close(c.fleet.closed)
 		err = c.fleet.watcher.Close()
+		c.fleet.flights.Close()
 		c.fleet.transport.CloseIdleConnections()
 	})
 	return err

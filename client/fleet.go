@@ -1,8 +1,10 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -18,6 +20,7 @@ type fleet struct {
 	router    *affinity.Router
 	watcher   *discovery.Watcher
 	transport *middleware.Transport
+	flights   middleware.Flights
 	logger    *slog.Logger
 	endpoints atomic.Pointer[map[string]discovery.Endpoint]
 	closed    chan struct{}
@@ -85,6 +88,14 @@ func (f *fleet) set(members []discovery.Member) {
 		targets = append(targets, affinity.Endpoint{
 			ID: m.ID, Models: m.Models, Weight: m.Weight, Unavailable: m.Health == discovery.Unhealthy,
 		})
+	}
+	for _, m := range members {
+		var dial *net.OpError
+		if m.Health == discovery.Unhealthy && errors.As(m.HealthErr, &dial) && dial.Op == "dial" {
+			f.flights.Refuses(m.ID)
+		} else {
+			f.flights.Accepts(m.ID)
+		}
 	}
 	f.endpoints.Store(&all)
 	if err := f.router.Set(targets); err != nil {

@@ -90,6 +90,9 @@ var (
 	// ErrRedirect is a 3xx answer. Redirects are never followed: the API key
 	// belongs to the fleet's endpoints only.
 	ErrRedirect = errors.New("the endpoint answered with a redirect, which is never followed; configure the address that it points to")
+	// ErrEndpointLost is an endpoint that has refused connections for a while
+	// and of whose answer nothing has arrived.
+	ErrEndpointLost = errors.New("the endpoint refuses connections and has sent nothing")
 	// ErrLineTooLong is an event of a stream that is longer than the limit, or
 	// a stream of which as much comes before its first content.
 	ErrLineTooLong = errors.New("a line of the stream, or what comes before its first content, is longer than the limit of 16 MiB")

@@ -31,6 +31,7 @@ type flight struct {
 	first    time.Duration // from sent to the first content
 	status   int
 	landed   atomic.Bool
+	alive    atomic.Bool // something of a body has arrived
 	reported atomic.Bool
 	// replayable is whether the request may be sent again after it was sent.
 	replayable bool
@@ -53,6 +54,7 @@ func newFlight(ctx context.Context, r *route, c *call, lease affinity.Lease, ep 
 	}
 	f.ctx, f.cancel = context.WithCancelCause(f.ctx)
 	d := &c.done
+	r.Flights.add(f)
 	reason := f.lease.Reason()
 	d.Endpoint, d.Strategy = ep.ID, string(r.Router.Strategy())
 	d.Reason, d.Overflow = reason.String(), reason.Overflow()
@@ -111,6 +113,7 @@ func (f *flight) land(err error) bool {
 	if !f.landed.CompareAndSwap(false, true) {
 		return false
 	}
+	f.route.Flights.remove(f)
 	f.mu.Lock()
 	use := f.use
 	f.failure = err
@@ -147,6 +150,9 @@ func (f *flight) close() {
 func (f *flight) read(body io.Reader, p []byte) (int, error) {
 	f.expect(f.route.Idle, ErrIdleTimeout)
 	n, err := body.Read(p)
+	if n > 0 {
+		f.alive.Store(true)
+	}
 	f.relax()
 	return n, err
 }
@@ -204,6 +210,7 @@ func (f *flight) describe(h http.Header) {
 
 // arrived notes the first content of a stream.
 func (f *flight) arrived() {
+	f.alive.Store(true)
 	f.lease.Progress()
 	if f.silence != nil {
 		f.silence.Stop()

@@ -42,6 +42,9 @@ type Routing struct {
 	// LimitWait is for how long a call waits when every endpoint is at its
 	// limit and the router refuses to go over it. Zero fails at once.
 	LimitWait time.Duration
+	// Flights, when not nil, is told of every attempt, so that those at an
+	// endpoint that is gone can be ended.
+	Flights *Flights
 	// Header is set on every request to an endpoint, over the caller's: the
 	// fleet's Authorization.
 	Header http.Header
