@@ -53,4 +53,8 @@
 // tools.go and schema.go for what has rules of its own; prompt.go, turn.go and
 // hash.go hash what was written. canon.go and work.go put that together,
 // toolcache.go remembers tools, merge.go sets members of a body.
+//
+// Beside it, for people: outline*.go lays a prompt out as text, diff*.go finds
+// where two prompts part and why, lint*.go and volatile*.go find what will make
+// them part.
 package canon
