@@ -105,7 +105,7 @@ func (l *Lease) Progress() {
 // since this one was sent, the endpoint is set aside until something does, or
 // until its time is over. The lease stays as it is.
 func (l *Lease) Stalled() {
-	if l.tally == nil || l.router.eject == nil || l.tally.progress.Load() >= l.since.UnixNano() {
+	if l.tally == nil || l.router.eject == nil || l.tally.progress.Load() > l.since.UnixNano() {
 		return
 	}
 	r := l.router

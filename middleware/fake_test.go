@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -142,4 +143,8 @@ func readAll(resp *http.Response) (string, error) {
 	var b bytes.Buffer
 	_, err := b.ReadFrom(resp.Body)
 	return b.String(), err
+}
+
+func textLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

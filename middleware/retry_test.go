@@ -24,7 +24,7 @@ const answerOK = `{"id":"x","choices":[{"index":0,"message":{"role":"assistant",
 
 // Which statuses are tried elsewhere, and that the last answer of an engine
 // reaches the caller with its body.
-func TestRetryByStatus(t *testing.T) {
+func TestRequirement04_RetryClassification(t *testing.T) {
 	for code, attempts := range map[int]int{
 		200: 1, 400: 1, 401: 1, 403: 1, 404: 1, 409: 1, 413: 1, 422: 1, 501: 1,
 		408: 4, 429: 4, 500: 4, 502: 4, 503: 4, 504: 4,
@@ -171,7 +171,7 @@ func TestBodyOverTheLimitIsRefusedBeforeSending(t *testing.T) {
 
 // A fleet that refuses everything is sent no more than the budget on top of
 // one attempt a call.
-func TestRetryBudget(t *testing.T) {
+func TestRequirement05_RetryBudget(t *testing.T) {
 	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(503, `{}`) })
 	rt := f.chain(f.routing(), RetryOptions{MinWait: 1, MaxWait: 1})
 	for range 1000 {
@@ -179,6 +179,20 @@ func TestRetryBudget(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1000+budgetTokens/budgetRetryCost, f.attempts())
+
+	// The waits grow, are random, and end at the cap; those for Retry-After
+	// and the total limit have tests of their own below.
+	m := &retrier{RetryOptions: RetryOptions{MinWait: 25 * time.Millisecond, MaxWait: 2 * time.Second}}
+	for attempts, ceiling := range map[int]time.Duration{1: 25 * time.Millisecond, 4: 200 * time.Millisecond, 9: 2 * time.Second, 90: 2 * time.Second} {
+		var least, most time.Duration = time.Hour, 0
+		for range 1000 {
+			w := m.backoff(new(call), attempts, nil)
+			least, most = min(least, w), max(most, w)
+		}
+		require.LessOrEqual(t, most, ceiling)
+		require.Greater(t, most, ceiling*9/10, attempts)
+		require.Less(t, least, ceiling/10, "full jitter")
+	}
 }
 
 // A Retry-After is about one endpoint: another one is asked at once, and that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ const (
 )
 
 // What a stream's bytes lead to when every endpoint answers with them.
-func TestStreamIsCompleteOrAnError(t *testing.T) {
+func TestRequirement03_CompletionRule(t *testing.T) {
 	tests := []struct {
 		name      string
 		body      io.Reader
@@ -192,12 +193,32 @@ func readN(t *testing.T, r io.Reader, n int) string {
 	return string(p)
 }
 
-func TestStreamTimeLimits(t *testing.T) {
+func TestRequirement12_Timeouts(t *testing.T) {
 	limits := func(f *fakeFleet) Routing {
 		r := f.routing()
 		r.FirstByte, r.Idle = 30*time.Second, 10*time.Second
 		return r
 	}
+	t.Run("connect", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeFleet(t, nil)
+			f.eject(1)
+			transport := NewTransport(TransportOptions{ConnectTimeout: 3 * time.Second, Base: &http.Transport{
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { // a black hole
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}}})
+			begin := time.Now()
+			_, err := post(t.Context(), Chain(Retry(RetryOptions{Max: 1, MinWait: 1, MaxWait: 1}), Route(limits(f)))(transport), chatPath, chat)
+			require.ErrorIs(t, err, ErrConnectTimeout)
+			var typed *Error
+			require.ErrorAs(t, err, &typed)
+			require.Equal(t, PhaseConnect, typed.Phase)
+			require.True(t, typed.Timeout())
+			require.InDelta(t, 6*time.Second, time.Since(begin), float64(time.Millisecond))
+			require.Zero(t, f.inFlight())
+		})
+	})
 	t.Run("first byte", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFakeFleet(t, func(req *http.Request, _ int) (*http.Response, error) {
