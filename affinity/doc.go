@@ -21,13 +21,33 @@
 //  3. Order: rendezvous hashing gives every key its own order of the endpoints
 //     (see [Order]). Clients that know the same endpoints agree on it without
 //     talking to one another.
-//  4. Load: the first of the order, the home, unless it is full. Then the next
-//     of the same order, so that what overflows from a home warms the same
-//     second endpoint in every client.
+//  4. Choice: among the home, the second of the order, and the endpoints that
+//     this router itself has sent more of the prompt to, the one that costs
+//     least: the wait there, the time to compute what it does not have, what
+//     that delays for others, and, away from home, what the next turn will
+//     compute again.
 //
 // That is [Affinity], the default. The other strategies answer step 3 and 4
 // differently; [Router.SetStrategy] switches between them while requests are
 // in flight.
+//
+// # What the choice knows
+//
+// Waits come from the engines' gauges, read about once a second off the request
+// path ([Router.Observe]), and from what this router has sent since. Without
+// gauges they come from its own requests alone, and what other clients send is
+// not seen. The time to compute is learned from responses that report
+// cached_tokens and from their times to first token; until then it is a guess.
+// What an endpoint has of a prompt is known from a bounded memory of what was
+// sent where, of hashes only. And the fleet's KV memory, which the gauges tell
+// as well, decides on how many endpoints a head (tools and system text) may
+// live: many long heads on few small caches are divided among them.
+//
+// When more than three in ten later turns follow one that another client sent,
+// clients have to meet without talking: only the first two of the order are
+// considered, the home is trusted to have what others sent, and an endpoint
+// that has got more than its share of computing over ten minutes hands on a
+// fixed part of its keys, the same in every client.
 //
 // # What is counted
 //
@@ -41,6 +61,11 @@
 //
 // The file names are the map: request.go and keys.go say what is hashed,
 // rendezvous.go and log2.go how it is ordered, snapshot.go what a pick sees of
-// the fleet, pick.go how a pick runs, bounded.go, fixed.go, least.go and
-// spread.go the strategies, lease.go and tally.go the counting.
+// the fleet, pick.go how a pick runs, lease.go and tally.go the counting,
+// eject.go who is set aside. The default strategy begins in affine.go, with
+// candidates.go (whom to consider), price.go (what it costs), index.go (who has
+// what), heads.go (how far a head spreads), gauges.go and backlog.go (what the
+// engines say), booking.go (what they cannot say yet) and speed.go (how long
+// computing takes); the other strategies are bounded.go, fixed.go, least.go and
+// spread.go.
 package affinity

@@ -18,6 +18,7 @@ type Lease struct {
 	since  time.Time
 	done   uint32 // a plain word: a Lease may be moved before its first use
 	reason Reason
+	plan   plan
 }
 
 // Endpoint returns the ID of the endpoint that serves the request.
@@ -90,6 +91,7 @@ type Released struct {
 func (r *Router) released(l *Lease, o Outcome) {
 	now := r.now()
 	held := now.Sub(l.since)
+	r.learn(l, &o)
 	t := l.tally
 	t.released.Add(1)
 	t.held.Add(int64(held))

@@ -28,6 +28,7 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 		return Lease{}, err
 	}
 	strategy := *r.strategy.Load()
+	now := r.elapsed(r.now())
 	key, err := r.key(strategy, req)
 	if err != nil {
 		return Lease{}, err
@@ -59,13 +60,17 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 		c.slot = r.takeLeast(&c, tried)
 	case strategy == FixedPrefix:
 		r.fixedPrefix(&c, tried)
+	case strategy == Affinity && (len(req.Boundaries) > 0 || r.look(now) != nil):
+		r.affine(&c, req, tried, now)
 	default:
 		r.boundedLoad(&c, tried)
 	}
 	if c.slot == nil {
 		return r.overLimit(&c, tried)
 	}
-	return r.lease(c.slot, c.home, c.reason), nil
+	l := r.lease(c.slot, c.home, c.reason)
+	l.plan = c.plan
+	return l, nil
 }
 
 // key returns what the strategy hashes of a request, 0 for nothing.
@@ -89,6 +94,7 @@ type choice struct {
 
 	slot   *slot
 	reason Reason
+	plan   plan
 }
 
 // barred says why the home cannot be picked whatever its load, ReasonNone if it

@@ -12,6 +12,9 @@ const (
 	ReasonOverflowFull
 	// ReasonOverflowLoad: the home had more than its bounded share of the load.
 	ReasonOverflowLoad
+	// ReasonCached: another endpoint than the home has more of the prompt, as
+	// this router's own requests have left it there.
+	ReasonCached
 	// ReasonOverLimit: every candidate was at its hard limit, and the least
 	// loaded was taken beyond it ([OverLimitExceed]).
 	ReasonOverLimit
@@ -33,6 +36,7 @@ const (
 var reasonNames = [reasonCount]string{
 	ReasonNone: "none", ReasonHome: "home",
 	ReasonOverflowFull: "overflow-full", ReasonOverflowLoad: "overflow-load", ReasonOverLimit: "over-limit",
+	ReasonCached:   "cached",
 	ReasonFailover: "failover", ReasonUnavailable: "unavailable",
 	ReasonLeastLoaded: "least-loaded", ReasonRoundRobin: "round-robin", ReasonRandom: "random",
 	ReasonSticky: "sticky",

@@ -23,6 +23,10 @@ type Request struct {
 	// Boundaries are the prompt's prefixes in prompt order, each longer than
 	// the one before. May be nil.
 	Boundaries []Boundary
+	// Previous is the number of leading Boundaries that the conversation's
+	// last request had as well: those up to the last message that the model
+	// wrote. 0 means that this is the first turn, or that nothing is known.
+	Previous int
 	// Session, when not empty, is the conversation's identity and replaces
 	// Root as the key.
 	Session string

@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -40,6 +41,10 @@ type Options struct {
 	// bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2016), 1.25 the factor
 	// that KubeAI and others run with.
 	LoadFactor float64
+	// IndexBytes bounds the memory for what was sent where, which the strategy
+	// Affinity keeps; 0 means 32 MiB, enough for 80,000 conversations. It is
+	// taken when the first request needs it.
+	IndexBytes int
 	// FixedPrefix configures the strategy of that name.
 	FixedPrefix FixedPrefixOptions
 	// Limit is the hard limit of requests in flight for endpoints without one
@@ -88,7 +93,22 @@ type Router struct {
 	lots     atomic.Uint64 // state of the random sequence
 	nextTick atomic.Int64  // when the next time aside ends, in Unix nanoseconds; 0: none
 
-	mu         sync.Mutex // held by Set and Stats, never by a pick
+	// What the strategy Affinity has learned, and what it sees.
+	start      time.Time
+	indexBytes int
+	index      atomic.Pointer[index] // nil until the first pick that needs it
+	heads      atomic.Pointer[heads] // likewise
+	outlook    atomic.Pointer[outlook]
+	speed      speed
+	later      average // 1 for a later turn of a conversation, 0 for a first one
+	strangers  average // of later turns: 1 if this router did not send the last one
+	firstToken average // seconds
+	density    average // tokens of prompt per byte
+	prompts    average // tokens of a prompt
+
+	mu         sync.Mutex // held by Set, Observe and Stats, and by a pick that ends a time aside
+	swept      time.Duration
+	numbers    uint16
 	tallies    map[string]*tally
 	members    []Endpoint
 	generation uint64
@@ -107,6 +127,8 @@ func New(o Options) (*Router, error) {
 		return nil, fmt.Errorf("affinity: Limit is %d; use 0 for no limit, or at least 1", o.Limit)
 	case int64(o.Limit) > math.MaxInt32:
 		return nil, fmt.Errorf("affinity: Limit is %d; use 0 for no limit, or at most %d", o.Limit, math.MaxInt32)
+	case o.IndexBytes < 0:
+		return nil, fmt.Errorf("affinity: IndexBytes is %d; use 0 for the default of 32 MiB, or a number of bytes", o.IndexBytes)
 	case o.OverLimit > OverLimitRefuse:
 		return nil, fmt.Errorf("affinity: OverLimit is %d; use OverLimitExceed or OverLimitRefuse", o.OverLimit)
 	}
@@ -139,6 +161,8 @@ func New(o Options) (*Router, error) {
 		o.Seed = rand.Uint64()
 	}
 	r.lots.Store(o.Seed)
+	r.start = r.now()
+	r.indexBytes = cmp.Or(o.IndexBytes, defaultIndexBytes)
 	if o.Strategy == "" {
 		o.Strategy = Affinity
 	}
@@ -179,7 +203,8 @@ func (r *Router) Set(endpoints []Endpoint) error {
 	for _, e := range endpoints {
 		present[e.ID] = true
 		if r.tallies[e.ID] == nil {
-			r.tallies[e.ID] = &tally{id: e.ID}
+			r.tallies[e.ID] = &tally{id: e.ID, number: r.numbers}
+			r.numbers = (r.numbers + 1) % maxNumber
 		}
 		r.tallies[e.ID].left = 0
 	}
@@ -222,3 +247,26 @@ func (r *Router) forget(present map[string]bool) {
 // lot draws the next number of the router's random sequence (SplitMix64: a
 // counter stepped by 2^64 over the golden ratio, mixed).
 func (r *Router) lot() uint64 { return mix(r.lots.Add(0x9e3779b97f4a7c15)) }
+
+// maxNumber keeps the numbers of endpoints clear of the marks that the index
+// makes of them.
+const maxNumber = 1<<16 - 2
+
+// prefixes returns the index, made by the first pick that needs it: most
+// strategies do not.
+func (r *Router) prefixes() *index {
+	if x := r.index.Load(); x != nil {
+		return x
+	}
+	r.index.CompareAndSwap(nil, newIndex(r.indexBytes))
+	return r.index.Load()
+}
+
+// headTable returns the heads in use, made likewise.
+func (r *Router) headTable() *heads {
+	if h := r.heads.Load(); h != nil {
+		return h
+	}
+	r.heads.CompareAndSwap(nil, new(heads))
+	return r.heads.Load()
+}

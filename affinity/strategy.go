@@ -12,9 +12,12 @@ type Strategy string
 
 // The strategies.
 const (
-	// Affinity sends every conversation to its home and, when that is full,
-	// along the conversation's own order. The default. Its rule for "full" is
-	// that of BoundedLoad.
+	// Affinity weighs what an endpoint is expected to have of the prompt
+	// against the wait there: the conversation's home, the second of its order,
+	// and endpoints that this router has sent more of it to. The default; see
+	// the package's description. Of a request without Boundaries, while no
+	// gauges are known either, it knows too little for that, and the rule is
+	// BoundedLoad's.
 	Affinity Strategy = "affinity"
 	// BoundedLoad is consistent hashing with bounded loads (CHWBL): a
 	// conversation's home until that has LoadFactor times its share of the

@@ -7,7 +7,8 @@ import "sync/atomic"
 // that comes back finds its own again. Nothing ever resets a tally: "fixing" a
 // count while leases are out is how counts go wrong.
 type tally struct {
-	id string
+	id     string
+	number uint16 // a short name for the index of prefixes
 	// The padding keeps the counters of two endpoints off one cache line, so
 	// that picks of different endpoints do not slow each other down. 64 bytes
 	// is the line of amd64 and of most arm64.
@@ -25,7 +26,11 @@ type tally struct {
 	progress  atomic.Int64
 	trouble   atomic.Bool
 	ejections atomic.Uint64
+	bookings  bookings
 	_         [64]byte
+
+	reading atomic.Pointer[reading] // nil before the first one
+	gauging gauging                 // guarded by Router.mu
 
 	left     uint64 // the generation in which the endpoint left, 0 while it is a member; guarded by Router.mu
 	standing standing

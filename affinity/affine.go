@@ -1,0 +1,248 @@
+package affinity
+
+import "time"
+
+// affine is the strategy Affinity: the cheapest of home, the second of the
+// conversation's order, and the endpoints that this router itself has sent more
+// of the prompt to. See price.go for what costs, gauges.go and booking.go for
+// how waits are known, index.go for who has what, heads.go for how far a system
+// text spreads.
+func (r *Router) affine(c *choice, req *Request, tried []string, now time.Duration) {
+	g := c.group
+	look := r.look(now)
+	var have holdings
+	head := headIndex(req)
+	stranger := r.recall(req, head, &have)
+	strangers := r.strangers.or(.5)
+	apart := strangers > strangerShare // clients must agree without talking
+
+	ord := r.orderOf(c, req, head, look, apart, now)
+	if ord.n == 0 {
+		return
+	}
+	home := ord.slots[0]
+	size := r.sizes(req)
+	if apart {
+		// What others sent, they sent home.
+		if stranger {
+			have.add(home.tally.number, req.Boundaries[req.Previous-1].Bytes)
+		}
+		if have.deepest > 0 {
+			have.add(home.tally.number, have.deepest)
+		}
+	}
+	pace := r.speed.pace()
+	compute := func(s *slot) float64 {
+		return pace.prefill(size.tokens(have.of(s.tally.number)), size.prompt)
+	}
+	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1))
+	width := 2
+	if !apart {
+		width = maxOrder
+	}
+
+	for {
+		var best *slot
+		var least float64
+		consider := func(s *slot) {
+			if s.full() || s.tried(tried) {
+				return
+			}
+			cost := price.cost(s.tally.wait(now), compute(s), s.tally.inflow(now), s.tally.load())
+			if s != home {
+				cost += price.away
+			}
+			if best == nil || cost < least {
+				best, least = s, cost
+			}
+		}
+		for i := range min(width, ord.n) {
+			consider(ord.slots[i])
+		}
+		if have.n > 0 {
+			for i := range g.up {
+				if s := &g.up[i]; have.of(s.tally.number) > have.general {
+					consider(s)
+				}
+			}
+		}
+		if best == nil {
+			c.slot = r.takeLeast(c, tried)
+			break
+		}
+		if best.tally.acquire(best.limit) {
+			c.slot = best
+			break
+		}
+	}
+	if c.slot == nil {
+		return
+	}
+	if c.reason = c.barred(tried); c.slot == c.home {
+		c.reason = ReasonHome
+	} else if c.reason == ReasonNone {
+		c.reason = ReasonOverflowLoad
+		if have.of(c.slot.tally.number) > have.of(c.home.tally.number) {
+			c.reason = ReasonCached
+		}
+	}
+	c.plan = plan{
+		bytes:   int32(size.bytes),
+		wait:    float32(c.slot.tally.wait(now)),
+		planned: true,
+	}
+	if depth := have.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
+		c.plan.head, c.plan.headTokens = req.Head, int32(size.tokens(req.Boundaries[head].Bytes))
+	}
+	c.slot.tally.bookings.add(now, compute(c.slot))
+	r.remember(req, head, c.slot.tally.number, now)
+}
+
+// plan is what a pick expected, to be compared with what came of it.
+type plan struct {
+	planned    bool
+	head       uint64 // hash of the head, if it is expected to be there; else 0
+	headTokens int32
+	bytes      int32   // of prompt, 0 unknown
+	wait       float32 // seconds
+}
+
+// look returns the fleet's outlook, nil when there is no recent one.
+func (r *Router) look(now time.Duration) *outlook {
+	if o := r.outlook.Load(); o != nil && o.until >= now {
+		return o
+	}
+	return nil
+}
+
+// orderOf works out the beginning of the request's order of endpoints, and
+// which of all, available or not, is home.
+func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart bool, now time.Duration) order {
+	g := c.group
+	head, root := mix(req.headKey()), c.seed
+	spread := len(g.all)
+	if at >= 0 && look != nil {
+		if hits := r.headTable().note(head, int(r.tokens(req.Boundaries[at].Bytes))); look.memory > 0 {
+			spread = r.heads.Load().spread(hits, len(g.up), look.memory*float64(len(g.up)))
+		}
+	}
+	inflow := func(s *slot) float64 { return s.tally.inflow(now) }
+	ord := candidates(g, g.up, head, root, spread)
+	if apart {
+		ord.shift(root, inflow)
+	}
+	first := ord
+	if len(g.up) < len(g.all) {
+		first = candidates(g, g.all, head, root, spread)
+		if apart {
+			first.shift(root, inflow)
+		}
+	}
+	if first.n > 0 {
+		c.home = first.slots[0]
+		c.homeUp = first.slots[0].tally == ord.slots[0].tally
+	}
+	return ord
+}
+
+// headIndex returns the boundary at which the request's head ends, -1 if it is
+// not known.
+func headIndex(req *Request) int {
+	if req.Head != 0 {
+		for i := range req.Boundaries {
+			if req.Boundaries[i].Hash == req.Head {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// recall looks up who has had which part of the prompt, and counts whether this
+// is a later turn of a conversation, and whether this router sent the last one.
+func (r *Router) recall(req *Request, head int, have *holdings) (stranger bool) {
+	previous := min(req.Previous, len(req.Boundaries))
+	x := r.prefixes()
+	for i, b := range req.Boundaries {
+		if i+1 == previous {
+			stranger = !have.look(x, b)
+		} else if noted(req.Boundaries, i, head) {
+			have.look(x, b)
+		}
+	}
+	if previous <= 0 {
+		r.later.add(0, turnMemory)
+		return false
+	}
+	r.later.add(1, turnMemory)
+	if stranger {
+		r.strangers.add(1, turnMemory)
+	} else {
+		r.strangers.add(0, turnMemory)
+	}
+	return stranger
+}
+
+// remember notes that an endpoint gets the prompt.
+func (r *Router) remember(req *Request, head int, endpoint uint16, now time.Duration) {
+	x := r.prefixes()
+	for i, b := range req.Boundaries {
+		if noted(req.Boundaries, i, head) {
+			x.put(b.Hash, endpoint, now)
+		}
+	}
+}
+
+// size is the length of a request's prompt.
+type size struct {
+	bytes   int
+	perByte float64
+	prompt  float64 // tokens
+}
+
+// tokensPerByte is assumed until responses have told: about that of English
+// text and of program code in the tokenizers of the present.
+const tokensPerByte = .25
+
+// sizes estimates how long the prompt is. One of which nothing is known counts
+// as the mean.
+func (r *Router) sizes(req *Request) size {
+	s := size{perByte: r.density.or(tokensPerByte)}
+	if n := len(req.Boundaries); n > 0 {
+		s.bytes = req.Boundaries[n-1].Bytes
+		s.prompt = float64(s.bytes) * s.perByte
+	} else {
+		s.prompt = r.prompts.or(1000)
+	}
+	return s
+}
+
+// tokens converts a depth; the last token of a prompt is always computed.
+func (s size) tokens(bytes int) float64 { return min(float64(bytes)*s.perByte, s.prompt-1) }
+
+func (r *Router) tokens(bytes int) float64 { return float64(bytes) * r.density.or(tokensPerByte) }
+
+// learn takes what came of a pick.
+func (r *Router) learn(l *Lease, o *Outcome) {
+	p := &l.plan
+	if !p.planned || o.PromptTokens <= 0 {
+		return
+	}
+	r.prompts.add(float64(o.PromptTokens), turnMemory)
+	if p.bytes > 0 {
+		r.density.add(float64(o.PromptTokens)/float64(p.bytes), turnMemory)
+	}
+	if p.head != 0 && o.CachedTokens >= 0 && o.CachedTokens < int(p.headTokens)/2 {
+		// The engine has dropped it, and others may have as well: it is known to
+		// be here, and nowhere else.
+		r.prefixes().only(p.head, l.tally.number)
+	}
+	if o.FirstByte <= 0 {
+		return
+	}
+	first := o.FirstByte.Seconds()
+	r.firstToken.add(first, turnMemory)
+	if o.CachedTokens >= 0 && p.wait < maxLearnWait {
+		r.speed.learn(float64(o.CachedTokens), float64(o.PromptTokens-o.CachedTokens), first)
+	}
+}

@@ -1,0 +1,41 @@
+// Replay shows what prefix routing would be worth for recorded traffic: it
+// sends a trace through a simulated fleet with one policy after the other and
+// compares the token hit rate, the time to first token, and how evenly the work
+// is spread.
+//
+//	go run ./examples/replay -trace conversation_trace.jsonl -cache 1000000
+//
+// # The fleet
+//
+// The engines are the model of internal/vllmsim in virtual time: paged prefix
+// cache, chunked prefill, continuous batching. Its timing is assumed (a model of
+// 70 billion parameters on four data-centre GPUs; -speed divides it), so every
+// figure is a simulated one. An hour of traffic takes about a second.
+//
+// The routers are those of package affinity, as they are, with a clock of their
+// own. With -clients 16, sixteen of them share the traffic by lot (or by
+// conversation, with -sticky), and each sees only its own requests and, once a
+// second, the engines' gauges.
+//
+// Where a conversation has its home is decided by a hash, and one draw of it can
+// be lucky: every arm is run with several (-seeds), and the mean and the spread
+// are shown.
+//
+// # The traffic
+//
+// A trace has one JSON object a line, in the format of the traces published with
+// Mooncake (FAST'25): timestamp in milliseconds, input_length and output_length
+// in tokens, and hash_ids, one for each block of 512 tokens, equal where the
+// prompts are equal from the beginning to the end of that block. Two members are
+// optional: session, which otherwise is worked out from the hashes, and, on the
+// first line, block_size. There is no text; where a policy counts characters
+// there are four to a token. gen:heads and gen:chat make traffic instead (see
+// generate.go).
+//
+// # The policies
+//
+// Each is a strategy of package affinity, with parameters after colons:
+// fixed-prefix:length=16384:concurrency=24, bounded-load:factor=1.25:floor=4,
+// affinity:gauges=0 (as if the engines had no /metrics). The concurrency of
+// fixed-prefix is divided among the clients.
+package main

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A generator makes traffic where no recording has the shape in question. Both
+// are closed loops: each of a number of users sends its next request when the
+// answer to the last one is there.
+//
+//	gen:heads  many long heads (tools and system text), each request another one
+//	           at random with a short question behind it
+//	gen:chat   conversations in the manner of ShareGPT: short turns, each with
+//	           the whole history before it
+//
+// Parameters follow the name: gen:heads:prefixes=52,users=42. Lengths are in
+// tokens, times in seconds.
+var generators = map[string]map[string]float64{
+	"heads": {"block": 16, "prefixes": 52, "length": 8000, "question": 100, "output": 400, "users": 42, "requests": 200, "think": .01},
+	"chat":  {"block": 16, "users": 200, "chats": 40, "system": 64, "turns": 5, "question": 150, "output": 250, "think": 5},
+}
+
+// generate makes the traffic that spec (without "gen:") names. The same spec
+// and seed make the same traffic.
+func generate(spec string, seed uint64) (*trace, error) {
+	name, list, _ := strings.Cut(spec, ":")
+	defaults, ok := generators[name]
+	if !ok {
+		return nil, fmt.Errorf("unknown generator %q; use heads or chat", name)
+	}
+	p := map[string]float64{}
+	for k, v := range defaults {
+		p[k] = v
+	}
+	for _, word := range strings.Split(list, ",") {
+		if word == "" {
+			continue
+		}
+		key, text, _ := strings.Cut(word, "=")
+		value, err := strconv.ParseFloat(text, 64)
+		if _, known := defaults[key]; !known || err != nil || value < 0 {
+			return nil, fmt.Errorf("generator %s: %q is not a parameter; use one of %s, each with a number", name, word, strings.Join(keys(defaults), ", "))
+		}
+		p[key] = value
+	}
+	g := &generator{trace: &trace{name: "gen:" + spec, block: max(1, int(p["block"])), closed: true},
+		rand: rand.New(rand.NewPCG(seed, 1))}
+	if name == "heads" {
+		g.heads(p)
+	} else {
+		g.chats(p)
+	}
+	if len(g.trace.requests) == 0 {
+		return nil, fmt.Errorf("%s: %w", g.trace.name, errEmptyTrace)
+	}
+	g.trace.derivePrefixes()
+	return g.trace, nil
+}
+
+type generator struct {
+	*trace
+	rand *rand.Rand
+	last uint64 // hash given out
+}
+
+func (g *generator) heads(p map[string]float64) {
+	length := int(p["length"])
+	heads := make([][]uint64, max(1, int(p["prefixes"])))
+	for i := range heads {
+		heads[i] = g.fresh(nil, length/g.block)
+	}
+	for range int(p["users"]) {
+		var before *request
+		for range int(p["requests"]) {
+			prompt := length + g.around(p["question"], .3)
+			before = g.add(before, &request{
+				at: g.wait(2), prompt: prompt, output: g.around(p["output"], .5),
+				hashes:  g.fresh(heads[g.rand.IntN(len(heads))], prompt/g.block),
+				session: len(g.requests),
+			}, p["think"])
+		}
+	}
+}
+
+// maxChat and maxTurns end a conversation of gen:chat.
+const (
+	maxChat  = 7500 // tokens
+	maxTurns = 20
+)
+
+func (g *generator) chats(p map[string]float64) {
+	system := g.fresh(nil, int(p["system"])/g.block)
+	session := 0
+	for range int(p["users"]) {
+		var before *request
+		for range int(p["chats"]) {
+			turns := 1
+			for g.rand.Float64() > 1/p["turns"] && turns < maxTurns {
+				turns++
+			}
+			hashes, prompt := system, len(system)*g.block
+			for range turns {
+				prompt += g.around(p["question"], 1.5)
+				output := g.around(p["output"], 1)
+				if prompt+output > maxChat {
+					break
+				}
+				hashes = g.fresh(hashes, prompt/g.block)
+				before = g.add(before, &request{at: g.wait(10), prompt: prompt, output: output, hashes: hashes, session: session}, p["think"])
+				prompt += output
+			}
+			session++
+		}
+	}
+}
+
+// add appends r, to be sent when before is over.
+func (g *generator) add(before, r *request, think float64) *request {
+	if before != nil {
+		before.next, before.think = r, g.wait(think)
+	}
+	g.requests = append(g.requests, r)
+	return r
+}
+
+// fresh returns a copy of prefix with new hashes up to n blocks.
+func (g *generator) fresh(prefix []uint64, n int) []uint64 {
+	hashes := slices.Clone(prefix)
+	for len(hashes) < n {
+		g.last++
+		hashes = append(hashes, g.last)
+	}
+	return hashes
+}
+
+// wait draws an exponential duration with a mean in seconds.
+func (g *generator) wait(mean float64) time.Duration {
+	return time.Duration(g.rand.ExpFloat64() * mean * float64(time.Second))
+}
+
+// around draws a log-normal length with a mean and a coefficient of variation.
+func (g *generator) around(mean, variation float64) int {
+	s := math.Log(1 + variation*variation)
+	return max(1, int(math.Exp(math.Log(mean)-s/2+math.Sqrt(s)*g.rand.NormFloat64())))
+}
+
+func keys(m map[string]float64) []string {
+	var names []string
+	for k := range m {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return names
+}

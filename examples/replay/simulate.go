@@ -1,0 +1,269 @@
+package main
+
+import (
+	"container/heap"
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/internal/vllmsim"
+)
+
+// arm is one run: one policy, one number of clients, one placement.
+type arm struct {
+	policy  policy
+	clients int
+	seed    uint64
+}
+
+// The kinds of event, in the order in which they are handled when they happen
+// at the same moment. The end of an engine's step comes between change and
+// arrival: who is answered first sends first.
+const (
+	change = iota // of the fleet
+	arrival
+	poll // of the engines' gauges by one client
+)
+
+type event struct {
+	at      time.Duration
+	kind    int
+	n       int // order of making, for events that are alike otherwise
+	request *request
+	client  *client
+	add     bool // change: add an instance, or else drain one
+}
+
+type events []event
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	a, b := &q[i], &q[j]
+	switch {
+	case a.at != b.at:
+		return a.at < b.at
+	case a.kind != b.kind:
+		return a.kind < b.kind
+	}
+	return a.n < b.n
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *events) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+// pollEvery is how often each client reads the gauges of all engines.
+const pollEvery = time.Second
+
+// epoch is when virtual time begins; any moment would do.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// simulation is an arm under way.
+type simulation struct {
+	settings  *settings
+	trace     *trace
+	arm       arm
+	now       time.Duration
+	fleet     []*instance
+	byID      map[string]*instance
+	clients   []*client
+	queue     events
+	made      int
+	pending   int // arrivals in the queue
+	inFlight  int
+	lots      *rand.Rand
+	clientOf  map[*request]*client
+	prefix    int // characters that fixed-prefix hashes
+	collector collector
+}
+
+// simulate replays the trace and returns what came of it. It runs on one
+// goroutine and in virtual time, so the same arm has the same result anywhere.
+func simulate(ctx context.Context, s *settings, t *trace, a arm) (result, error) {
+	sim := &simulation{settings: s, trace: t, arm: a, byID: map[string]*instance{}, clientOf: map[*request]*client{},
+		lots: rand.New(rand.NewPCG(a.seed, 2))}
+	sim.prefix = a.policy.options.FixedPrefix.Length
+	if sim.prefix == 0 {
+		sim.prefix = 4096 // the default of affinity.FixedPrefixOptions
+	}
+	if err := sim.prepare(); err != nil {
+		return result{}, err
+	}
+	for n := 0; ; n++ {
+		if n%4096 == 0 && ctx.Err() != nil {
+			return result{}, ctx.Err()
+		}
+		var soonest *instance
+		var at time.Duration
+		for _, i := range sim.fleet {
+			if end, busy := i.engine.Next(); busy && (soonest == nil || end < at) {
+				soonest, at = i, end
+			}
+		}
+		switch {
+		case len(sim.queue) > 0 && (soonest == nil || sim.queue[0].at < at || sim.queue[0].at == at && sim.queue[0].kind == change):
+			e := heap.Pop(&sim.queue).(event)
+			sim.now = e.at
+			if err := sim.handle(e); err != nil {
+				return result{}, err
+			}
+		case soonest != nil:
+			sim.now = at
+			soonest.step(at, sim.observe)
+		default:
+			return sim.collector.result(sim), nil
+		}
+	}
+}
+
+// prepare makes the fleet and the clients and queues what is known to happen.
+func (s *simulation) prepare() error {
+	for range s.settings.instances {
+		if err := s.addInstance(); err != nil {
+			return err
+		}
+	}
+	for c := range s.arm.clients {
+		client, err := newClient(s.arm.policy.forClients(s.arm.clients), s.clock, s.arm.seed<<8+uint64(c), s.endpoints())
+		if err != nil {
+			return err
+		}
+		s.clients = append(s.clients, client)
+	}
+	waits := map[*request]bool{}
+	for _, r := range s.trace.requests {
+		if r.next != nil {
+			waits[r.next] = true
+		}
+	}
+	for _, r := range s.trace.requests {
+		c := s.lots.IntN(len(s.clients))
+		if s.settings.sticky {
+			c = int(mix(uint64(r.session)^s.arm.seed<<32) % uint64(len(s.clients)))
+		}
+		s.clientOf[r] = s.clients[c]
+		if !waits[r] {
+			s.arrive(r.at, r)
+		}
+	}
+	length := s.trace.duration()
+	if f := s.settings.scaleAdd; f > 0 {
+		s.push(event{at: time.Duration(f * float64(length)), kind: change, add: true})
+	}
+	if f := s.settings.scaleDel; f > 0 {
+		s.push(event{at: time.Duration(f * float64(length)), kind: change})
+	}
+	if !s.arm.policy.noPolls {
+		for _, c := range s.clients {
+			s.push(event{at: time.Duration(s.lots.Float64() * float64(pollEvery)), kind: poll, client: c})
+		}
+	}
+	return nil
+}
+
+func (s *simulation) clock() time.Time { return epoch.Add(s.now) }
+
+func (s *simulation) push(e event) {
+	e.n = s.made
+	s.made++
+	heap.Push(&s.queue, e)
+}
+
+func (s *simulation) arrive(at time.Duration, r *request) {
+	s.pending++
+	s.push(event{at: at, kind: arrival, request: r})
+}
+
+func (s *simulation) addInstance() error {
+	i, err := newInstance(len(s.fleet), s.arm.seed, engineConfig(s.settings, s.trace))
+	if err == nil {
+		s.fleet = append(s.fleet, i)
+		s.byID[i.id] = i
+	}
+	return err
+}
+
+func (s *simulation) endpoints() []affinity.Endpoint {
+	var all []affinity.Endpoint
+	for _, i := range s.fleet {
+		all = append(all, affinity.Endpoint{ID: i.id, Draining: i.drains})
+	}
+	return all
+}
+
+func (s *simulation) handle(e event) error {
+	switch e.kind {
+	case change:
+		if e.add {
+			if err := s.addInstance(); err != nil {
+				return err
+			}
+		} else {
+			s.fleet[0].drains = true
+		}
+		for _, c := range s.clients {
+			if err := c.router.Set(s.endpoints()); err != nil {
+				return err
+			}
+		}
+	case poll:
+		for _, i := range s.fleet {
+			g := i.gauges
+			e.client.router.Observe(i.id, affinity.Gauges{
+				Running: g.Running, Waiting: g.Waiting, FirstTokens: g.FirstTokens,
+				PrefixQueries: g.PrefixQueries, PrefixHits: g.PrefixHits,
+				PromptTokens: g.PromptTokens,
+				CacheTokens: i.engine.Config().CacheTokens,
+			})
+		}
+		if s.pending > 0 || s.inFlight > 0 {
+			s.push(event{at: e.at + pollEvery, kind: poll, client: e.client})
+		}
+	case arrival:
+		return s.send(e.request)
+	}
+	return nil
+}
+
+// send routes a request and hands it to the engine.
+func (s *simulation) send(r *request) error {
+	s.pending--
+	c := s.clientOf[r]
+	q := s.trace.routing(r, s.prefix)
+	lease, err := c.router.Pick(&q)
+	if err != nil {
+		return err
+	}
+	f := &flight{request: r, client: c, lease: lease, sent: s.now}
+	i := s.byID[lease.Endpoint()]
+	s.inFlight++
+	s.collector.sent(s, f)
+	return i.submit(s.now, f)
+}
+
+// observe is told what a step did for one request.
+func (s *simulation) observe(f *flight, e vllmsim.Event) {
+	if e.First {
+		f.first, f.cached = e.At-f.sent, e.Cached
+		s.collector.first(s, f)
+	}
+	if !e.Done {
+		return
+	}
+	f.lease.Release(affinity.Outcome{
+		Status: 200, PromptTokens: f.request.prompt, CachedTokens: f.cached,
+		FirstByte: f.first, Total: e.At - f.sent, Remote: true,
+	})
+	s.inFlight--
+	s.collector.done(s, f)
+	if next := f.request.next; next != nil {
+		at := e.At + f.request.think
+		if h := s.settings.horizon; h == 0 || at < h {
+			s.arrive(at, next)
+		}
+	}
+}
