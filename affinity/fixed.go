@@ -47,6 +47,10 @@ func (o *FixedPrefixOptions) validate() error {
 	return nil
 }
 
+// FixedPrefix returns the options of that strategy, with the defaults filled
+// in: whoever makes requests needs the length.
+func (r *Router) FixedPrefix() FixedPrefixOptions { return r.prefix }
+
 // prefixKey returns the key of the request's first length bytes or characters,
 // 0 if they are not known. The cache key is SageMaker's routing id, combined
 // with the prefix; a session has no part in its rule.

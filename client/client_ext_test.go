@@ -33,6 +33,7 @@ func TestWrongConfigurationsSayWhatToWrite(t *testing.T) {
 		"no endpoints":      {nil, `client.WithEndpoints("http://host:8000")`},
 		"empty list":        {[]client.Option{client.WithEndpoints()}, "http://"},
 		"no scheme":         {[]client.Option{client.WithEndpoints("a:8000")}, "http://a:8000"},
+		"short prefix":      {[]client.Option{fleet, client.WithFixedPrefix(10, 0)}, "from 1024 to 65536"},
 		"duplicate":         {[]client.Option{client.WithEndpoints("http://a:8000", "http://A:8000/v1/")}, "http://A:8000/v1/"},
 		"unknown strategy":  {[]client.Option{fleet, client.WithStrategy("afinity")}, "use one of affinity, "},
 		"negative limit":    {[]client.Option{fleet, client.WithLimit(-1)}, "WithLimit(-1)"},

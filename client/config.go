@@ -26,6 +26,7 @@ type config struct {
 	apiKey          string
 	header          http.Header // what a go-openai client of the caller's config sends
 	strategy        Strategy
+	fixedPrefix     affinity.FixedPrefixOptions
 	limit           int
 	refuse          bool
 	limitWait       time.Duration

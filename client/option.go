@@ -100,10 +100,20 @@ func WithAPIKey(key string) Option {
 }
 
 // WithStrategy sets how endpoints are picked: [Affinity] (the default),
-// [LeastOutstanding], [RoundRobin] or [Random]. [Client.SetStrategy] changes
-// it while the client runs.
+// [BoundedLoad], [FixedPrefix], [LeastOutstanding], [RoundRobin] or [Random];
+// see package affinity. [Client.SetStrategy] changes it while the client runs.
 func WithStrategy(s Strategy) Option {
 	return optionFunc(func(c *config) { c.strategy = s })
+}
+
+// WithFixedPrefix sets the length, in characters of the message text (1,024 to
+// 65,536; 0 means 4,096), and the concurrency threshold (1 to 1,024; 0 means
+// 24) of the strategy [FixedPrefix], which is that of Amazon SageMaker's
+// prefix-aware routing. Other strategies do not use them.
+func WithFixedPrefix(length, concurrency int) Option {
+	return optionFunc(func(c *config) {
+		c.fixedPrefix = affinity.FixedPrefixOptions{Length: length, Concurrency: concurrency}
+	})
 }
 
 // WithLimit sets the most requests that this client has in flight at one
@@ -233,4 +243,6 @@ const (
 	LeastOutstanding = affinity.LeastOutstanding
 	RoundRobin       = affinity.RoundRobin
 	Random           = affinity.Random
+	BoundedLoad      = affinity.BoundedLoad
+	FixedPrefix      = affinity.FixedPrefix
 )

@@ -138,6 +138,11 @@ func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
 	if c.want.CacheKey == "" {
 		c.want.CacheKey = c.prompt.CacheKey
 	}
+	if r.Router.Strategy() == affinity.FixedPrefix && c.prompt.Body != nil {
+		// Characters of the message text, as SageMaker counts for its
+		// OpenAI-compatible API.
+		c.want.Prefix = c.prompt.FixedPrefix(r.Router.FixedPrefix().Length, canon.Characters)
+	}
 	c.router = r.Router
 	var err error
 	if id := responseNamed(c, req.URL.Path); id != "" {

@@ -207,3 +207,24 @@ func TestRememberedResponsesAreBounded(t *testing.T) {
 	_, ok = r.place(fmt.Sprint(2*maxResponses - 1))
 	require.False(t, ok)
 }
+
+// The strategy fixed-prefix sees the first characters of the message text, and
+// nothing else of the request.
+func TestFixedPrefixHasItsCharacters(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	require.NoError(t, f.router.SetStrategy(affinity.FixedPrefix))
+	rt := f.chain(f.routing(), RetryOptions{})
+	at := func(text, rest string) string {
+		resp, err := post(t.Context(), rt, chatPath, `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]`+rest+`}`)
+		require.NoError(t, err)
+		return resp.Header.Get(HeaderEndpoint)
+	}
+	same := strings.Repeat("é", f.router.FixedPrefix().Length)
+	home := at(same, "")
+	homes := map[string]bool{}
+	for i := range 32 {
+		require.Equal(t, home, at(same+strings.Repeat("x", i), `,"tools":[{"type":"function","function":{"name":"t`+fmt.Sprint(i)+`"}}]`))
+		homes[at(fmt.Sprint(i)+same, "")] = true
+	}
+	require.Len(t, homes, 3)
+}
