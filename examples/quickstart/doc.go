@@ -52,7 +52,7 @@
 // first token is measured by the program, from the call of
 // CreateChatCompletionStream to the first content. Overflow is the share of
 // requests that went elsewhere than the engine that prefix routing prefers,
-// because that one had more than its share in flight.
+// because that one was too busy.
 //
 // Placement depends on the addresses of the engines, which are others in every
 // run, so the figures of prefix routing vary a little from run to run.
