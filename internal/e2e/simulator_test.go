@@ -16,5 +16,5 @@ func TestSimulatorConforms(t *testing.T) {
 	defer sim.Close()
 	server := httptest.NewServer(sim)
 	defer server.Close()
-	conform(t, dial(t, server.URL), false)
+	conform(t, dial(t, server.URL))
 }

@@ -23,6 +23,6 @@ func engines(t testing.TB) []endpoint {
 
 func TestEngineConforms(t *testing.T) {
 	for _, e := range engines(t) {
-		t.Run(e.url, func(t *testing.T) { conform(t, e, true) })
+		t.Run(e.url, func(t *testing.T) { conform(t, e) })
 	}
 }

@@ -28,13 +28,16 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) chatJob(r *http.Request, req *chatRequest) (*job, *apiError) {
 	if len(req.Messages) == 0 {
-		return nil, invalidBody("1 validation error: messages: Field required")
+		if req.Messages == nil {
+			return nil, invalidBody("body.messages", "Field required")
+		}
+		return nil, badRequest("Cannot apply chat template to an empty conversation. Provide at least one message.")
 	}
 	if req.Tools != nil && len(req.Tools) == 0 {
 		return nil, emptyTools()
 	}
 	if c := string(req.ToolChoice); c != "" && c != "null" && c != `"none"` && req.Tools == nil {
-		return nil, invalidBody("When using `tool_choice`, `tools` must be set.")
+		return nil, badParam("tool_choice", "When using `tool_choice`, `tools` must be set.")
 	}
 	prompt, err := req.render()
 	if err != nil {

@@ -39,7 +39,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
 	}
 	e := decode(w, r, &req)
 	if e == nil && len(req.Prompt) == 0 {
-		e = invalidBody("1 validation error: prompt: Field required")
+		e = invalidBody("body.prompt", "Field required")
 	}
 	if e == nil && req.MaxTokens == nil {
 		short := 16 // the API's own default for completions

@@ -22,10 +22,10 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	}
 	e := decode(w, r, &req)
 	if e == nil && len(req.Input) == 0 {
-		e = invalidBody("1 validation error: input: Field required")
+		e = invalidBody("body.input", "Field required")
 	}
 	if e == nil && req.EncodingFormat != "" && req.EncodingFormat != "float" && req.EncodingFormat != "base64" {
-		e = invalidBody("1 validation error: encoding_format: Input should be 'float' or 'base64'")
+		e = invalidBody("body.encoding_format", "Input should be 'float' or 'base64'")
 	}
 	var j *job
 	if e == nil {

@@ -20,9 +20,18 @@ func badRequest(format string, args ...any) *apiError {
 	return &apiError{Message: fmt.Sprintf(format, args...), Type: "BadRequestError", Code: http.StatusBadRequest}
 }
 
-// invalidBody is what the validation layer in front of vLLM answers.
-func invalidBody(format string, args ...any) *apiError {
-	return &apiError{Message: fmt.Sprintf(format, args...), Type: "Bad Request", Code: http.StatusBadRequest}
+// badParam is a refusal by vLLM itself, which names the parameter.
+func badParam(param, format string, args ...any) *apiError {
+	e := badRequest(format+" (parameter=%s)", append(args, param)...)
+	e.Param = &param
+	return e
+}
+
+// invalidBody is what the validation layer in front of vLLM answers; where is
+// the path to the fault, such as body.temperature.
+func invalidBody(where, format string, args ...any) *apiError {
+	return &apiError{Message: fmt.Sprintf("1 validation error:\n  {'loc': '%s', 'msg': '%s'}", where, fmt.Sprintf(format, args...)),
+		Type: "Bad Request", Param: &where, Code: http.StatusBadRequest}
 }
 
 func unknownModel(name string) *apiError {
@@ -31,12 +40,9 @@ func unknownModel(name string) *apiError {
 		Param: &param, Code: http.StatusNotFound}
 }
 
-func tooLong(limit, prompt, output int) *apiError {
-	e := badRequest("This model's maximum context length is %d tokens. However, you requested %d tokens "+
-		"(%d in the prompt, %d for the output). Please reduce one of them.", limit, prompt+output, prompt, output)
-	param := "input_tokens"
-	e.Param = &param
-	return e
+func tooLong(limit int) *apiError {
+	return badParam("input_tokens", "This model's maximum context length is %d tokens. However, your prompt contains at least %d "+
+		"input tokens, which exceeds this limit even without any output tokens.", limit, limit+1)
 }
 
 func busy() *apiError {
@@ -45,10 +51,7 @@ func busy() *apiError {
 }
 
 func emptyTools() *apiError {
-	e := badRequest("`tools` must not be an empty array. Either provide at least one tool or omit the field entirely. (parameter=tools)")
-	param := "tools"
-	e.Param = &param
-	return e
+	return badParam("tools", "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.")
 }
 
 // shuttingDown is what vLLM 0.32 answers to a chat when it drains: the threads

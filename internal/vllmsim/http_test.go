@@ -369,9 +369,9 @@ func TestErrors(t *testing.T) {
 		{"too much", "/v1/completions", `{"prompt":"x","max_tokens":50}`, 400, "BadRequestError", "maximum context length is 50 tokens"},
 		{"max_tokens", "/v1/completions", `{"prompt":"x","max_tokens":0}`, 400, "BadRequestError", "max_tokens"},
 		{"n", "/v1/completions", `{"prompt":"x","n":0}`, 400, "BadRequestError", "n must"},
-		{"salt", "/v1/completions", `{"prompt":"x","cache_salt":""}`, 400, "Bad Request", "cache_salt"},
-		{"stream options", "/v1/completions", `{"prompt":"x","stream_options":{}}`, 400, "Bad Request", "stream=True"},
-		{"tool choice", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"auto"}`, 400, "Bad Request", "tools"},
+		{"salt", "/v1/completions", `{"prompt":"x","cache_salt":""}`, 400, "BadRequestError", "cache_salt"},
+		{"stream options", "/v1/completions", `{"prompt":"x","stream_options":{}}`, 400, "BadRequestError", "stream=True"},
+		{"tool choice", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"auto"}`, 400, "BadRequestError", "tools"},
 		{"role", "/v1/chat/completions", `{"messages":[{"role":"x","content":"x"}]}`, 400, "BadRequestError", "role"},
 		{"streamed response", "/v1/responses", `{"input":"x","stream":true}`, 501, "NotImplementedError", ""},
 	} {

@@ -19,14 +19,15 @@ type sampling struct {
 		IncludeUsage    bool `json:"include_usage"`
 		ContinuousUsage bool `json:"continuous_usage_stats"`
 	} `json:"stream_options"`
-	N                   *int    `json:"n"`
-	MaxTokens           *int    `json:"max_tokens"`
-	MaxCompletionTokens *int    `json:"max_completion_tokens"`
-	MinTokens           int     `json:"min_tokens"`
-	IgnoreEOS           bool    `json:"ignore_eos"`
-	Seed                *int64  `json:"seed"`
-	CacheSalt           *string `json:"cache_salt"`
-	PromptLogprobs      *int    `json:"prompt_logprobs"`
+	N                   *int     `json:"n"`
+	MaxTokens           *int     `json:"max_tokens"`
+	MaxCompletionTokens *int     `json:"max_completion_tokens"`
+	MinTokens           int      `json:"min_tokens"`
+	IgnoreEOS           bool     `json:"ignore_eos"`
+	Temperature         *float64 `json:"temperature"` // checked, and otherwise without effect
+	Seed                *int64   `json:"seed"`
+	CacheSalt           *string  `json:"cache_salt"`
+	PromptLogprobs      *int     `json:"prompt_logprobs"`
 }
 
 // limit is the bound of the output that the request names, nil if none.
@@ -83,13 +84,19 @@ func (c *choice) text(from, to int) string {
 func decode(w http.ResponseWriter, r *http.Request, dst any) *apiError {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<20))
 	if err != nil {
-		return invalidBody("There was an error reading the body: %v", err)
+		return invalidBody("body", "There was an error reading the body: %v", err)
 	}
 	if !utf8.Valid(body) {
-		return invalidBody("There was an error parsing the body: it is not UTF-8")
+		return invalidBody("body", "There was an error parsing the body: it is not UTF-8")
 	}
 	if err := json.Unmarshal(body, dst); err != nil {
-		return invalidBody("1 validation error: %v", err)
+		where := "body"
+		var mistyped *json.UnmarshalTypeError
+		if errors.As(err, &mistyped) && mistyped.Field != "" {
+			// encoding/json puts the name of an embedded struct into the path.
+			where += "." + strings.TrimPrefix(mistyped.Field, "sampling.")
+		}
+		return invalidBody(where, "%v", err)
 	}
 	return nil
 }
@@ -109,11 +116,17 @@ func (s *Server) newJob(id string, p *sampling, prompts [][]uint32) (*job, *apiE
 	case n < 1 || n > 128:
 		return nil, badRequest("n must be at least 1, got %d.", n)
 	case limit != nil && *limit < 1:
-		return nil, badRequest("max_tokens must be at least 1, got %d.", *limit)
+		return nil, badParam("max_tokens", "max_tokens must be at least 1, got %d.", *limit)
+	case limit != nil && *limit > s.cfg.MaxModelLen:
+		return nil, badParam("max_tokens", "max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", *limit, s.cfg.MaxModelLen)
+	case p.Temperature != nil && *p.Temperature < 0:
+		return nil, badParam("temperature", "temperature must be non-negative, got %v.", *p.Temperature)
 	case p.StreamOptions != nil && !p.Stream:
-		return nil, invalidBody("Stream options can only be defined when `stream=True`.")
+		return nil, badParam("stream_options", "Stream options can only be defined when `stream=True`.")
 	case p.CacheSalt != nil && *p.CacheSalt == "":
-		return nil, invalidBody("Parameter 'cache_salt' must be a non-empty string if provided.")
+		return nil, badParam("cache_salt", "Parameter 'cache_salt' must be a non-empty string if provided.")
+	case p.CacheSalt != nil && (len(*p.CacheSalt) > 128 || strings.ContainsAny(*p.CacheSalt, "@/\\\x00")):
+		return nil, badParam("cache_salt", "Parameter 'cache_salt' must be at most 128 characters and must not contain '@', '/', '\\', or NUL.")
 	}
 	j := &job{id: id, model: p.Model, created: time.Now().Unix(), stream: p.Stream, prompts: len(prompts),
 		details: !s.cfg.NoPromptTokensDetails}
@@ -133,11 +146,7 @@ func (s *Server) newJob(id string, p *sampling, prompts [][]uint32) (*job, *apiE
 			return nil, badRequest("The prompt is empty.")
 		}
 		if room < 1 || limit != nil && *limit > room {
-			asked := 1
-			if limit != nil {
-				asked = *limit
-			}
-			return nil, tooLong(s.cfg.MaxModelLen, len(tokens), asked)
+			return nil, tooLong(s.cfg.MaxModelLen)
 		}
 		hashes := BlockHashes(nil, ChainRoot(adapter, salt), tokens, s.cfg.BlockTokens)
 		for k := range n {
@@ -199,7 +208,7 @@ func (s *Server) start(j *job) (*call, *apiError) {
 	case errors.Is(err, ErrQueueFull):
 		return nil, busy()
 	case errors.As(err, &length):
-		return nil, tooLong(length.MaxModelLen, length.PromptTokens, 1)
+		return nil, tooLong(length.MaxModelLen)
 	case err != nil:
 		return nil, internalError()
 	}

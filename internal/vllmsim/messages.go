@@ -55,7 +55,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) messagesJob(r *http.Request, req *messagesRequest) (*job, *apiError) {
 	if len(req.Messages) == 0 || req.MaxTokens == nil {
-		return nil, invalidBody("1 validation error: messages and max_tokens are required")
+		return nil, invalidBody("body", "messages and max_tokens are required")
 	}
 	c, err := req.conversation()
 	if err != nil {

@@ -38,7 +38,7 @@ func forced(choice json.RawMessage, tools []toolDefinition, seed uint64) (*toolD
 			return &tools[i], nil
 		}
 	}
-	return nil, invalidBody("The tool specified in `tool_choice` does not match any of the specified `tools`")
+	return nil, badParam("tool_choice", "The tool specified in `tool_choice` does not match any of the specified `tools`")
 }
 
 // newToolCall makes up arguments that fit the function's schema.
