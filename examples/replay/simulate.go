@@ -217,7 +217,7 @@ func (s *simulation) handle(e event) error {
 				Running: g.Running, Waiting: g.Waiting, FirstTokens: g.FirstTokens,
 				PrefixQueries: g.PrefixQueries, PrefixHits: g.PrefixHits,
 				PromptTokens: g.PromptTokens,
-				CacheTokens: i.engine.Config().CacheTokens,
+				CacheTokens:  i.engine.Config().CacheTokens,
 			})
 		}
 		if s.pending > 0 || s.inFlight > 0 {
