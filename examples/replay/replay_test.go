@@ -14,6 +14,9 @@ import (
 
 // data returns the path of a published trace, or skips the test.
 func data(t *testing.T, name string) string {
+	if raceDetector {
+		t.Skip("whole traces are not replayed under the race detector")
+	}
 	dir := os.Getenv("PREFIXWISE_DATA")
 	if dir == "" {
 		dir = filepath.Join("..", "..", "..", "shared", "data")
