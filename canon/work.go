@@ -24,7 +24,10 @@ const (
 
 func (w *work) run(c *Canonicalizer, api API, body []byte) Result {
 	w.reset(body, maxDepth)
-	w.api, w.cache = api, c.cache
+	w.api = api
+	if fields[rootRule[api]][nTools].rule == ruleTools { // elsewhere it is a member like any other
+		w.cache = c.cache
+	}
 	ok := w.parse()
 	if ok && w.kind(0) != kindObject {
 		w.fail(NotObject, 0, "the body is not an object")
