@@ -17,8 +17,8 @@ func (w *writer) orderResults(base int) {
 	list := w.order[base:]
 	for at := range list {
 		calls := w.find(list[at], nToolCalls)
-		if calls == 0 || w.kind(calls) != kindArray {
-			continue
+		if calls == 0 || w.kind(calls) != kindArray || !w.roleIs(list[at], "assistant") {
+			continue // a tool's message that calls would let batches overlap
 		}
 		n := w.length(calls, len(list))
 		if n < 2 || at+n >= len(list) {
@@ -33,7 +33,7 @@ func (w *writer) orderResults(base int) {
 		}
 		results := list[at+1 : at+1+n]
 		for _, m := range results {
-			if role := w.find(m, nRole); role == 0 || !w.is(role, "tool") {
+			if !w.roleIs(m, "tool") {
 				break
 			}
 			ids = append(ids, w.find(m, nToolCallId))
@@ -70,6 +70,11 @@ func (w *writer) orderOutputs(base int) {
 		}
 		at += n - 1
 	}
+}
+
+func (w *writer) roleIs(i uint32, name string) bool {
+	r := w.find(i, nRole)
+	return r != 0 && w.is(r, name)
 }
 
 func (w *writer) typeIs(i uint32, name string) bool {
@@ -125,6 +130,9 @@ type reordered struct {
 func (w *writer) orderBlocks(base int) {
 	list := w.order[base:]
 	for at := 0; at+1 < len(list); at++ {
+		if !w.roleIs(list[at], "assistant") || !w.roleIs(list[at+1], "user") {
+			continue
+		}
 		calls := w.find(list[at], nContent)
 		results := w.find(list[at+1], nContent)
 		if calls == 0 || results == 0 || w.kind(calls) != kindArray || w.kind(results) != kindArray {
