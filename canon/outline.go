@@ -144,7 +144,7 @@ func (o *outliner) document() {
 	o.each(usePrompt, o.prompt)
 	o.message, o.role = -1, ""
 	o.each(useTail, func(name string, val uint32) {
-		if standard := name != "continue_final_message"; (o.kind(val) == kindTrue) != standard {
+		if standard := name != "continue_final_message" && o.out.API != Embeddings; (o.kind(val) == kindTrue) != standard {
 			o.value(TailSegment, name, name, val, 0)
 		}
 	})

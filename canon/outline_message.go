@@ -14,7 +14,7 @@ func (o *outliner) messageAt(path string, i uint32) {
 		name := o.text(k)
 		if place := messageField(string(name)); place >= 0 {
 			known[place] = k + 1
-		} else if !o.skipped(name, k+1) {
+		} else if !o.skipped(name, k+1) || string(name) == "id" && o.kind(k+1) != kindNull && o.isReference(i) {
 			rest = append(rest, k)
 		}
 	}
@@ -60,6 +60,12 @@ func (o *outliner) messageAt(path string, i uint32) {
 		}
 		o.sized(kind, name, path+"."+name, k+1)
 	}
+}
+
+func (o *outliner) isReference(i uint32) bool {
+	typ := o.member(i, "type")
+	return typ != 0 && o.spells(typ, "item_reference") ||
+		(typ == 0 || o.kind(typ) == kindNull) && o.member(i, "role") == 0
 }
 
 // The members of a message that have a place of their own, in the order in
@@ -164,7 +170,7 @@ func (o *outliner) part(name, path string, i uint32) {
 	} else {
 		o.add(MediaSegment, name+".type", path, nil, 0)
 	}
-	if uuid := o.member(i, "uuid"); uuid != 0 && o.kind(uuid) == kindString && o.nodes[uuid].aux > 0 {
+	if uuid := o.member(i, "uuid"); uuid != 0 && o.out.API != Messages && typ != 0 && o.kind(typ) == kindString && isMedia(o.text(typ)) && o.kind(uuid) == kindString && o.nodes[uuid].aux > 0 {
 		o.value(MediaSegment, name+".uuid", path+".uuid", uuid, 0)
 		return
 	}
@@ -172,7 +178,7 @@ func (o *outliner) part(name, path string, i uint32) {
 	for k, end := i+1, o.nodes[i].aux; k < end; k = o.next(k + 1) {
 		member, val := string(o.text(k)), k+1
 		switch member {
-		case "type", "uuid", "cache_control", "prompt_cache_breakpoint", "detail":
+		case "type", "cache_control", "prompt_cache_breakpoint", "detail":
 		case "image_url", "video_url", "audio_url":
 			if url := o.member(val, "url"); url != 0 {
 				o.value(MediaSegment, name+"."+member, path+"."+member+".url", url, 0)

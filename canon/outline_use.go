@@ -50,13 +50,13 @@ func promptUse(api API, name string) use {
 			return useHead
 		}
 	case "add_generation_prompt", "continue_final_message":
-		if api == Chat {
+		if api == Chat || api == Embeddings {
 			return useTail
 		}
 	case "add_special_tokens", "cache_salt", "chat_template", "chat_template_kwargs",
-		"truncate_prompt_tokens", "truncation_side", "mm_processor_kwargs":
+		"truncate_prompt_tokens", "truncation_side", "mm_processor_kwargs", "media_io_kwargs":
 		return useHead
-	case "documents", "media_io_kwargs", "reasoning_effort":
+	case "documents", "reasoning_effort":
 		if api != Embeddings {
 			return useHead
 		}

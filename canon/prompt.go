@@ -216,7 +216,7 @@ func (p *promptWalk) tailFields(r rule) {
 	present := false
 	p.each(r, useTail, func(f *field, val uint32) {
 		standard := kindTrue
-		if f.id == nContinueFinalMessage {
+		if f.id == nContinueFinalMessage || p.api == Embeddings {
 			standard = kindFalse
 		}
 		if p.kind(val) == standard {

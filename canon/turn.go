@@ -49,7 +49,7 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 			}
 		case nCacheControl, nPromptCacheBreakpoint:
 		case nId, nStatus:
-			if p.api != Responses { // there they are bookkeeping of the server
+			if p.api != Responses || p.nodes[k].name == nId && isReference(p, i) { // there they are bookkeeping of the server
 				p.later = append(p.later, k)
 			}
 		default:
@@ -164,7 +164,7 @@ func (p *promptWalk) part(i uint32) {
 		p.bytes(tagPart, p.canonical(kind))
 	}
 	uuid := p.written(i, nUuid)
-	if uuid != 0 && p.kind(uuid) == kindString && p.nodes[uuid].aux > 0 {
+	if uuid != 0 && p.api != Messages && kind != 0 && p.kind(kind) == kindString && isMedia(p.inner(kind)) && p.kind(uuid) == kindString && p.nodes[uuid].aux > 0 {
 		// vLLM then knows the input by its uuid and does not hash the pixels.
 		p.field("uuid", p.canonical(uuid))
 		p.tag(tagClose, 0)
@@ -177,7 +177,7 @@ func (p *promptWalk) part(i uint32) {
 			continue
 		}
 		switch p.nodes[k].name {
-		case nType, nUuid, nCacheControl, nPromptCacheBreakpoint:
+		case nType, nCacheControl, nPromptCacheBreakpoint:
 		case nDetail: // vLLM ignores it
 		case nImageUrl, nVideoUrl, nAudioUrl:
 			val := k + 1
@@ -239,4 +239,22 @@ func (p *promptWalk) callsOf(i uint32) {
 			p.flush(base)
 		}
 	}
+}
+
+// isMedia reports whether a part of that type is an input that vLLM knows by
+// its uuid. Of any other part the uuid is one more member.
+func isMedia(typ []byte) bool {
+	switch string(typ) {
+	case "image_url", "image_pil", "image_embeds", "input_image", "video_url", "audio_url", "audio_embeds", "input_audio":
+		return true
+	}
+	return false
+}
+
+// isReference reports whether the item at i stands for one that the server
+// holds, by its id. The type may be left out.
+func isReference(p *promptWalk, i uint32) bool {
+	typ := p.written(i, nType)
+	return typ != 0 && p.spells(typ, "item_reference") ||
+		(typ == 0 || p.kind(typ) == kindNull) && p.find(i, nRole) == 0
 }
