@@ -35,9 +35,8 @@ type result struct {
 	// when it does not.
 	AfterHitRate  *float64 `json:"after_hit_rate,omitempty"`
 	AfterTTFTMean *float64 `json:"after_ttft_mean,omitempty"`
-	// Seconds until an added instance has had its share of requests in a
-	// minute.
-	InfiniteHitRate float64 `json:"infinite_hit_rate"`
+
+	InfiniteHitRate float64 `json:"infinite_hit_rate"` // of one infinite cache
 }
 
 // afterChange is the window in which the effect of a change is measured.
@@ -70,7 +69,7 @@ func (c *collector) first(s *simulation, f *flight) {
 	c.ttft = append(c.ttft, f.first.Seconds())
 	c.prompt += float64(f.request.prompt)
 	c.cached += float64(f.cached)
-	if from, ok := s.settings.window(s.trace); ok && f.sent >= from && f.sent < from+afterChange {
+	if from := s.window; s.windowed && f.sent >= from && f.sent < from+afterChange {
 		c.afterPrompt += float64(f.request.prompt)
 		c.afterCached += float64(f.cached)
 		c.afterTTFT += f.first.Seconds()
@@ -103,7 +102,7 @@ func (c *collector) result(s *simulation) result {
 	}
 	r.PrefillShareMax = most / max(computed, 1)
 	r.PrefillMaxMean = r.PrefillShareMax * float64(len(s.fleet))
-	if _, ok := s.settings.window(s.trace); ok {
+	if s.windowed {
 		hit, ttft := c.afterCached/max(c.afterPrompt, 1), c.afterTTFT/max(c.afterSent, 1)
 		r.AfterHitRate, r.AfterTTFTMean = &hit, &ttft
 	}

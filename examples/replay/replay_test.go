@@ -61,7 +61,7 @@ func TestAgreesWithLaboratory(t *testing.T) {
 		{"bounded-load:floor=4", "16", .268, 3.292},
 	} {
 		var hit, ttft float64
-		results := replayed(t, "-trace", path, "-cache", "1000000", "-policies", want.policy, "-clients", want.clients, "-seeds", "5")
+		results := replayed(t, "-trace", path, "-cache", "1000000", "-policies", want.policy, "-clients", want.clients, "-seeds", "2")
 		for _, r := range results {
 			hit += r.HitRate / float64(len(results))
 			ttft += r.TTFTMean / float64(len(results))

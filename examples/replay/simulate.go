@@ -77,6 +77,8 @@ type simulation struct {
 	inFlight  int
 	lots      *rand.Rand
 	clientOf  map[*request]*client
+	window    time.Duration // the ten minutes from here on are measured apart, if windowed
+	windowed  bool
 	prefix    int // characters that fixed-prefix hashes
 	collector collector
 }
@@ -150,6 +152,7 @@ func (s *simulation) prepare() error {
 			s.arrive(r.at, r)
 		}
 	}
+	s.window, s.windowed = s.settings.window(s.trace)
 	length := s.trace.duration()
 	if f := s.settings.scaleAdd; f > 0 {
 		s.push(event{at: time.Duration(f * float64(length)), kind: change, add: true})
