@@ -136,7 +136,7 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 		return nil, err
 	}
 	stats := new(collector)
-	retry := middleware.RetryOptions{Max: c.retries, Total: c.timeouts.Total}
+	retry := middleware.RetryOptions{Max: c.retries, Total: c.timeouts.Total, NotFound: f.mixed.Load}
 	if c.retries == 0 {
 		retry.Max = -1 // for the middleware, 0 means the default
 	}

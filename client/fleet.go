@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -23,6 +24,7 @@ type fleet struct {
 	flights   middleware.Flights
 	logger    *slog.Logger
 	endpoints atomic.Pointer[map[string]discovery.Endpoint]
+	mixed     atomic.Bool // the endpoints do not all serve the same models
 	closed    chan struct{}
 
 	mu      sync.Mutex
@@ -97,6 +99,7 @@ func (f *fleet) set(members []discovery.Member) {
 			f.flights.Accepts(m.ID)
 		}
 	}
+	f.mixed.Store(mixed(members))
 	f.endpoints.Store(&all)
 	if err := f.router.Set(targets); err != nil {
 		f.logger.Error("the new set of endpoints is refused; the last one stays", slog.String("error", err.Error()))
@@ -108,6 +111,26 @@ func (f *fleet) set(members []discovery.Member) {
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
+}
+
+// mixed tells whether two members are known to serve different models.
+func mixed(members []discovery.Member) bool {
+	var first map[string]bool
+	for _, m := range members {
+		if m.Models == nil {
+			continue
+		}
+		served := make(map[string]bool, len(m.Models))
+		for _, model := range m.Models {
+			served[model] = true
+		}
+		if first == nil {
+			first = served
+		} else if !maps.Equal(first, served) {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *fleet) lookup(id string) (discovery.Endpoint, bool) {

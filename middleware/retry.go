@@ -31,9 +31,10 @@ type RetryOptions struct {
 	// Total bounds a call with all its attempts, the body included. Zero
 	// means no bound but the request's context.
 	Total time.Duration
-	// NotFound makes a 404 retryable, once. It is for fleets whose endpoints
-	// serve different models while one is being rolled out.
-	NotFound bool
+	// NotFound, when not nil, tells whether the fleet is mixed: its endpoints
+	// serve different models, as while one is being rolled out. A 404 is then
+	// tried once more, elsewhere.
+	NotFound func() bool
 }
 
 // Retry sends a failed attempt again. It is go-retryablehttp around next, with
@@ -230,7 +231,7 @@ func (m *retrier) check(ctx context.Context, c *call, attempts int, resp *http.R
 }
 
 func (m *retrier) worthRepeating(status, attempts int) bool {
-	return retryableStatus(status) || m.NotFound && status == http.StatusNotFound && attempts == 1
+	return retryableStatus(status) || status == http.StatusNotFound && attempts == 1 && m.NotFound != nil && m.NotFound()
 }
 
 // backoff returns the time until the next attempt: full jitter, and a capped

@@ -51,7 +51,7 @@ func TestRequirement04_RetryClassification(t *testing.T) {
 
 func TestNotFoundIsRetriedOnceInAMixedFleet(t *testing.T) {
 	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(404, `{}`) })
-	resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1, NotFound: true}), chatPath, chat)
+	resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1, NotFound: func() bool { return true }}), chatPath, chat)
 	require.NoError(t, err)
 	require.Equal(t, 404, resp.StatusCode)
 	require.Equal(t, 2, f.attempts())
