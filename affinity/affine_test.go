@@ -1,0 +1,136 @@
+package affinity
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// turn is a request of a conversation whose prompt has so many boundaries, each
+// 8,000 bytes after the other.
+func turn(conversation uint64, boundaries, previous int) Request {
+	q := Request{Root: conversation, Previous: previous}
+	for i := range boundaries {
+		q.Boundaries = append(q.Boundaries, Boundary{Hash: mix(conversation<<20 + uint64(i)), Bytes: 8000 * (i + 1)})
+	}
+	return q
+}
+
+func TestConversationStaysWhereItIs(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := newRouter(t, Options{Now: func() time.Time { return now }}, fleet(8)...)
+	for c := uint64(1); c <= 50; c++ {
+		where := ""
+		for n := 1; n <= 5; n++ {
+			q := turn(c, n, n-1)
+			l, err := r.Pick(&q)
+			require.NoError(t, err)
+			if where != "" {
+				require.Equal(t, where, l.Endpoint())
+			}
+			where = l.Endpoint()
+			now = now.Add(10 * time.Second)
+			l.Release(outcomeGood)
+		}
+	}
+}
+
+func TestLoadedHomeIsLeft(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := newRouter(t, Options{Now: func() time.Time { return now }}, fleet(8)...)
+	q := turn(1, 2, 0)
+	l, err := r.Pick(&q)
+	require.NoError(t, err)
+	home := l.Home()
+	for _, e := range fleet(8) {
+		r.Observe(e.ID, Gauges{Running: 1, PrefixQueries: 1, FirstTokens: 1, PromptTokens: 1})
+	}
+	now = now.Add(time.Second)
+	for _, e := range fleet(8) {
+		g := Gauges{Running: 1, PrefixQueries: 1000, FirstTokens: 2, PromptTokens: 1000}
+		if e.ID == home {
+			g.Waiting = 40
+		}
+		r.Observe(e.ID, g)
+	}
+	q = turn(1, 2, 0)
+	l, err = r.Pick(&q)
+	require.NoError(t, err)
+	require.Equal(t, home, l.Home())
+	require.NotEqual(t, home, l.Endpoint())
+	require.Equal(t, ReasonOverflowLoad, l.Reason())
+
+	// Gauges that are too old say nothing any more.
+	now = now.Add(time.Minute)
+	q = turn(1, 3, 2)
+	l, err = r.Pick(&q)
+	require.NoError(t, err)
+	require.Contains(t, []Reason{ReasonHome, ReasonCached}, l.Reason())
+}
+
+func TestAffineKeepsToLimitsAndTries(t *testing.T) {
+	r := newRouter(t, Options{Limit: 2, OverLimit: OverLimitRefuse}, fleet(3)...)
+	for range 6 {
+		q := turn(1, 3, 2)
+		_, err := r.Pick(&q)
+		require.NoError(t, err)
+	}
+	q := turn(1, 3, 2)
+	_, err := r.Pick(&q)
+	require.ErrorIs(t, err, ErrOverLimit)
+
+	r = newRouter(t, Options{}, fleet(3)...)
+	var tried []string
+	for range 3 {
+		q := turn(1, 3, 2)
+		q.Tried = tried
+		l, err := r.Pick(&q)
+		require.NoError(t, err)
+		require.NotContains(t, tried, l.Endpoint())
+		tried = append(tried, l.Endpoint())
+	}
+}
+
+func TestAffineDoesNotAllocate(t *testing.T) {
+	for _, n := range []int{8, 256} {
+		r := newRouter(t, Options{IndexBytes: 1 << 20}, fleet(n)...)
+		for _, e := range fleet(n) {
+			r.Observe(e.ID, Gauges{Running: 1, CacheTokens: 100_000})
+		}
+		q := turn(1, 30, 20)
+		q.Head = q.Boundaries[0].Hash
+		root := uint64(0)
+		require.Zero(t, testing.AllocsPerRun(200, func() {
+			root++
+			q.Root = root
+			l, err := r.Pick(&q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Release(Outcome{Status: 200, PromptTokens: 60_000, CachedTokens: 1000, FirstByte: time.Second})
+		}))
+	}
+}
+
+func BenchmarkAffine(b *testing.B) {
+	for _, n := range []int{8, 256} {
+		for _, boundaries := range []int{4, 30} {
+			b.Run(fmt.Sprintf("endpoints=%d/boundaries=%d", n, boundaries), func(b *testing.B) {
+				r := newRouter(b, Options{}, fleet(n)...)
+				for _, e := range fleet(n) {
+					r.Observe(e.ID, Gauges{Running: 1, CacheTokens: 1_000_000})
+				}
+				q := turn(1, boundaries, boundaries-2)
+				q.Head = q.Boundaries[0].Hash
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					q.Root = uint64(i + 1)
+					l, _ := r.Pick(&q)
+					l.Release(outcomeGood)
+				}
+			})
+		}
+	}
+}

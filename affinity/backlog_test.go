@@ -1,0 +1,65 @@
+package affinity
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBacklogFallsWithTimeAndEndsWithTheLastPrompt(t *testing.T) {
+	var b backlog
+	p := pace{token: 1e-4}
+	at := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	b.update(at(0), Gauges{}, p)
+	d := b.update(at(1), Gauges{Running: 1, PrefixQueries: 30000, PrefixHits: 10000}, p)
+	require.Equal(t, progress{elapsed: 1, computed: 20000}, d)
+	require.InDelta(t, 1.5, b.left, 1e-9, "two seconds of work, begun half a second ago on average")
+	b.update(at(2), Gauges{Running: 1, PrefixQueries: 30000, PrefixHits: 10000}, p)
+	require.InDelta(t, .5, b.left, 1e-9)
+	b.update(at(3), Gauges{Running: 1, PrefixQueries: 30000, PrefixHits: 10000}, p)
+	require.Equal(t, leastLeft, b.left, "it is late, but not over")
+	d = b.update(at(4), Gauges{Running: 1, PrefixQueries: 30000, PrefixHits: 10000, PromptTokens: 30000, FirstTokens: 1}, p)
+	require.Equal(t, 1.0, d.begun)
+	require.Zero(t, b.left)
+}
+
+// A prompt that is aborted while it is computed never reaches prompt_tokens
+// (recorded in internal/e2e/testdata/gauges.json).
+func TestBacklogForgetsAbortedPrompts(t *testing.T) {
+	var b backlog
+	p := pace{token: 1e-4}
+	b.update(0, Gauges{}, p)
+	b.update(1*time.Second, Gauges{Running: 1, PrefixQueries: 3135}, p)
+	b.update(2*time.Second, Gauges{PrefixQueries: 3135}, p)
+	require.Zero(t, b.left, "an idle engine has nothing ahead of it")
+	b.update(3*time.Second, Gauges{Running: 1, PrefixQueries: 13135}, p)
+	require.InDelta(t, .5, b.left, 1e-9)
+	b.update(4*time.Second, Gauges{Running: 1, PrefixQueries: 13135, PromptTokens: 10000, FirstTokens: 1}, p)
+	require.Zero(t, b.left)
+}
+
+func TestBacklogFindsItsZeroOnAnEngineThatIsNeverIdle(t *testing.T) {
+	var b backlog
+	p := pace{token: 1e-4}
+	g := Gauges{Running: 3, PrefixQueries: 5000} // 5,000 are lost for good
+	for s := range 20 * 60 {
+		if s%2 == 0 {
+			g.PrefixQueries += 3000
+		} else {
+			g.PromptTokens += 3000
+			g.FirstTokens++
+		}
+		b.update(time.Duration(s)*time.Second, g, p)
+	}
+	require.Zero(t, b.left)
+}
+
+func TestBacklogStartsOverWithTheEngine(t *testing.T) {
+	var b backlog
+	b.update(0, Gauges{PrefixQueries: 100, PromptTokens: 100}, defaultPace)
+	d := b.update(time.Second, Gauges{PrefixQueries: 10}, defaultPace)
+	require.Equal(t, progress{}, d, "a restart is no progress")
+	d = b.update(2*time.Second, Gauges{Running: 1, PrefixQueries: 20}, defaultPace)
+	require.Equal(t, progress{elapsed: 1, computed: 10}, d)
+}
