@@ -50,6 +50,8 @@ func (b *backlog) update(at time.Duration, g Gauges, p pace) progress {
 	}
 	queried := float64(g.PrefixQueries - last.PrefixQueries)
 	hit := float64(g.PrefixHits) - float64(last.PrefixHits)
+	// An engine that was restarted may have counted past where it was.
+	hit = max(0, min(hit, queried))
 	d := progress{(at - b.at).Seconds(), queried - hit, float64(g.FirstTokens - last.FirstTokens)}
 	b.at, b.last = at, g
 	if open < 1 {

@@ -150,10 +150,21 @@ func (h *holdings) add(endpoint uint16, depth int) {
 			return
 		}
 	}
+	at := h.n
 	if h.n < maxKnown {
-		h.who[h.n], h.depth[h.n] = endpoint, depth
 		h.n++
+	} else { // the deepest are kept
+		at = 0
+		for i := range h.n {
+			if h.depth[i] < h.depth[at] {
+				at = i
+			}
+		}
+		if h.depth[at] >= depth {
+			return
+		}
 	}
+	h.who[at], h.depth[at] = endpoint, depth
 }
 
 // of returns the depth that an endpoint has had.
