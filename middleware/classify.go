@@ -86,9 +86,11 @@ func beforeSending(err error) bool {
 	return handshakeTimeout(err)
 }
 
-// handshakeTimeout recognizes an error that net/http has no type for.
+// handshakeTimeout recognizes an error that net/http does not export. It must
+// be an error of time too: an engine may have these words in a message.
 func handshakeTimeout(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "TLS handshake timeout")
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout() && strings.HasSuffix(t.Error(), "net/http: TLS handshake timeout")
 }
 
 // connectTimedOut tells whether a failure to connect was one of time.

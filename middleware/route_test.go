@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -227,4 +228,10 @@ func TestFixedPrefixHasItsCharacters(t *testing.T) {
 		homes[at(fmt.Sprint(i)+same, "")] = true
 	}
 	require.Len(t, homes, 3)
+}
+
+// The words of an engine do not decide what an error is.
+func TestEngineCannotPoseAsTheNetwork(t *testing.T) {
+	require.False(t, beforeSending(&EngineError{Message: "net/http: TLS handshake timeout"}))
+	require.True(t, beforeSending(&net.OpError{Op: "dial", Err: errors.New("refused")}))
 }
