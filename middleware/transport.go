@@ -207,6 +207,11 @@ func (t *Transport) dialer(p *http.Transport, ep discovery.Endpoint) dialFunc {
 // dialWith dials with a function of the caller's, which knows neither our time
 // limit nor the addresses that are refused.
 func (t *Transport) dialWith(ctx context.Context, dial dialFunc, network, address string) (net.Conn, error) {
+	if ap, err := netip.ParseAddrPort(address); err == nil && !t.options.AllowLinkLocal {
+		if err := discovery.CheckAddr(ap.Addr()); err != nil {
+			return nil, err
+		}
+	}
 	if t.options.ConnectTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.options.ConnectTimeout)
@@ -216,7 +221,8 @@ func (t *Transport) dialWith(ctx context.Context, dial dialFunc, network, addres
 	if err != nil || t.options.AllowLinkLocal {
 		return conn, err
 	}
-	// Nothing has been written yet.
+	// A name has been resolved by the caller's function. Nothing has been
+	// written yet.
 	if peer, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		if err := discovery.CheckAddr(peer.AddrPort().Addr()); err != nil {
 			conn.Close()
