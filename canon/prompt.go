@@ -23,6 +23,8 @@ type promptWalk struct {
 	headDone bool
 	rootDone bool
 	system   bool     // what is at hand is system text of Anthropic's shape
+	previous int      // boundaries before the last stretch that the model wrote
+	answer   bool     // the message at hand, or the one before, is the model's
 	elem     rule     // of the elements of the list of messages or items
 	later    []uint32 // names of members that are hashed after the one at hand, a stack
 }
