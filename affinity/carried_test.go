@@ -33,6 +33,8 @@ func TestLastTurnsEndpointGetsTheNext(t *testing.T) {
 			require.False(t, l.Reason().Overflow())
 			require.Equal(t, .5, r.strangers.or(1), "it is known who served the last turn")
 			require.Equal(t, 1.0, r.later.or(0))
+			l.Release(outcomeGood)
+			require.Equal(t, last, pick(t, r, q).Endpoint(), "the home is not trusted to have what is elsewhere")
 		}
 	}
 }
