@@ -1,5 +1,7 @@
 package canon
 
+import "bytes"
+
 // messageAt hashes the message, or the item of a Responses request, at node i:
 // role, names and ids, reasoning, content, tool calls, and what canon does not
 // know. What a chat template prints ahead of the text comes ahead of it here: a
@@ -7,6 +9,7 @@ package canon
 func (p *promptWalk) messageAt(index int, i uint32) {
 	if p.kind(i) != kindObject {
 		p.endHead()
+		p.answer = false
 		p.startMessage(index)
 		p.bytes(tagMedia, p.canonical(i))
 		p.endMessage(false)
@@ -60,6 +63,8 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 	if !leading {
 		p.endHead()
 	}
+	p.system = p.api == Messages && role != 0 && p.spells(role, "system")
+	p.noteAnswer(role, kind)
 	p.startMessage(index)
 	if role != 0 {
 		p.bytes(tagRole, p.inner(role))
@@ -90,6 +95,21 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 		return
 	}
 	p.endMessage(role != 0 && p.spells(role, "user"))
+}
+
+// noteAnswer keeps where the latest stretch of messages that the model wrote
+// begins. Besides the assistant's these are, in a Responses request, the
+// reasoning and the calls of every kind.
+func (p *promptWalk) noteAnswer(role, kind uint32) {
+	wrote := role != 0 && p.spells(role, "assistant")
+	if p.elem == ruleItem && kind != 0 && p.kind(kind) == kindString {
+		name := p.inner(kind)
+		wrote = wrote || string(name) == "reasoning" || bytes.HasSuffix(name, []byte("_call"))
+	}
+	if wrote && !p.answer {
+		p.previous = len(p.bounds)
+	}
+	p.answer = wrote
 }
 
 // sized hashes a named value that is part of the prompt's text.
@@ -153,7 +173,9 @@ func (p *promptWalk) part(i uint32) {
 	if kind != 0 && text != 0 && (p.spells(kind, "text") || p.spells(kind, "input_text") || p.spells(kind, "output_text")) {
 		switch p.kind(text) {
 		case kindString:
-			p.text(tagText, p.inner(text), int(p.nodes[text].aux))
+			if !p.system || !isAttribution(p.inner(text)) {
+				p.text(tagText, p.inner(text), int(p.nodes[text].aux))
+			}
 			return
 		case kindNull:
 			return
@@ -194,7 +216,10 @@ func (p *promptWalk) part(i uint32) {
 	}
 	p.flush(base)
 	if content != 0 { // of a tool_result, after the id of its call
+		system := p.system
+		p.system = false
 		p.contentOf(content)
+		p.system = system
 	}
 	p.tag(tagClose, 0)
 }
@@ -239,6 +264,13 @@ func (p *promptWalk) callsOf(i uint32) {
 			p.flush(base)
 		}
 	}
+}
+
+// isAttribution reports whether a block of system text is the header that Claude
+// Code puts first, with a hash of each request in it. vLLM leaves that block out
+// of the prompt (its entrypoints/anthropic/serving.py), so it is not in the key.
+func isAttribution(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("x-anthropic-billing-header"))
 }
 
 // isMedia reports whether a part of that type is an input that vLLM knows by

@@ -16,6 +16,7 @@ type policy struct {
 	name    string // as written
 	options affinity.Options
 	noPolls bool   // gauges=0: as if the engines had no /metrics
+	carried bool   // carried=1: applications carry who served the last turn
 	simOnly string // a parameter that the client has no option for
 }
 
@@ -48,8 +49,10 @@ func parsePolicy(text string) (policy, error) {
 			p.options.Limit = int(n)
 		case "gauges":
 			p.noPolls, p.simOnly = n == 0, key
+		case "carried":
+			p.carried, p.simOnly = n != 0, key
 		default:
-			return policy{}, fmt.Errorf("policy %q: unknown parameter %q; use length, concurrency, factor, floor, limit or gauges", text, key)
+			return policy{}, fmt.Errorf("policy %q: unknown parameter %q; use length, concurrency, factor, floor, limit, gauges or carried", text, key)
 		}
 	}
 	_, err = affinity.New(p.options)

@@ -1,98 +1,65 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prefixwise/prefixwise/discovery"
 )
 
 // scraped is what one instance's /metrics says, summed over its engines.
 type scraped struct {
-	queries, hits float64
-	cache, block  int // tokens of KV memory and of one block; 0: unknown
+	queries, hits uint64
+	cache, block  int  // tokens of KV memory and of one block; 0: unknown
+	uncached      bool // prefix caching is off
 }
 
-// scrapeTimeout bounds one reading; the counters are worth no longer wait.
-const scrapeTimeout = 5 * time.Second
+const (
+	scrapeTimeout = 5 * time.Second // the counters are worth no longer wait
+	maxPage       = 16 << 20
+)
+
+// blockSize finds the label of vllm:cache_config_info, which has others that end
+// alike.
+var blockSize = regexp.MustCompile(`[{,]block_size="([0-9]{1,6})"`)
 
 // scrape reads the counters of the instance at base.
-func scrape(ctx context.Context, c *http.Client, base string) (scraped, error) {
+func scrape(ctx context.Context, c *http.Client, base string) (s scraped, err error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/metrics", nil)
 	if err != nil {
-		return scraped{}, err
+		return s, err
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return scraped{}, err
+		return s, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return scraped{}, fmt.Errorf("%s/metrics: %s", base, resp.Status)
+		return s, fmt.Errorf("%s/metrics: %s", base, resp.Status)
 	}
-	s, found := parseMetrics(resp.Body)
-	if !found {
-		return scraped{}, fmt.Errorf("%s/metrics has no vllm:prefix_cache_queries_total", base)
+	page, err := io.ReadAll(io.LimitReader(resp.Body, maxPage))
+	if err != nil {
+		return s, err
+	}
+	engines, err := discovery.ParseMetrics(page)
+	if err != nil {
+		return s, fmt.Errorf("%s/metrics: %w", base, err)
+	}
+	for _, m := range engines {
+		s.queries, s.hits, s.cache = s.queries+m.PrefixQueries, s.hits+m.PrefixHits, s.cache+m.CacheTokens
+		s.uncached = s.uncached || m.NoPrefixCaching
+	}
+	if m := blockSize.FindSubmatch(page); m != nil {
+		s.block, _ = strconv.Atoi(string(m[1]))
 	}
 	return s, nil
-}
-
-// parseMetrics reads the few series that are needed out of the Prometheus text
-// format; found tells whether the cache's counters are among them.
-func parseMetrics(r io.Reader) (s scraped, found bool) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		name, rest, ok := strings.Cut(lines.Text(), "{")
-		labels, value, closed := cutLast(rest, "}")
-		if !ok || !closed {
-			continue
-		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err != nil {
-			continue
-		}
-		switch name {
-		case "vllm:prefix_cache_queries_total":
-			s.queries += v
-			found = true
-		case "vllm:prefix_cache_hits_total":
-			s.hits += v
-		case "vllm:cache_config_info":
-			block, blocks := labelNumber(labels, "block_size"), labelNumber(labels, "num_gpu_blocks")
-			s.block = block
-			if tokens := labelNumber(labels, "kv_cache_size_tokens"); tokens > 0 {
-				s.cache += tokens
-			} else {
-				s.cache += block * blocks
-			}
-		}
-	}
-	return s, found
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
-}
-
-// labelNumber returns the value of a label, 0 when it is absent or no number.
-func labelNumber(labels, name string) int {
-	_, rest, ok := strings.Cut(","+labels, ","+name+`="`)
-	if !ok {
-		return 0
-	}
-	text, _, _ := strings.Cut(rest, `"`)
-	n, _ := strconv.Atoi(text)
-	return n
 }
 
 // sampler adds up the counters of all instances while an arm runs, so that an
@@ -137,8 +104,8 @@ func (s *sampler) read(ctx context.Context) {
 		if !s.ok[i] || now.queries < from.queries || now.hits < from.hits {
 			from = scraped{}
 		}
-		s.sum[i].queries += now.queries - from.queries
-		s.sum[i].hits += now.hits - from.hits
+		s.sum[i].queries += float64(now.queries - from.queries)
+		s.sum[i].hits += float64(now.hits - from.hits)
 		s.last[i], s.ok[i] = now, true
 	}
 }

@@ -77,15 +77,16 @@ type simulation struct {
 	held     []*request // arrivals that wait for a free place (-concurrency)
 	inFlight int
 	lots     *rand.Rand
-	clientOf []int // by position in the trace
-	prefix   int   // characters that fixed-prefix hashes
+	clientOf []int          // by position in the trace
+	last     map[int]string // by session: who served its last turn
+	prefix   int            // characters that fixed-prefix hashes
 	trial    trial
 }
 
 // simulate replays the trace and returns what came of it. It runs on one
 // goroutine and in virtual time, so the same arm has the same result anywhere.
 func simulate(ctx context.Context, s *settings, t *trace, a arm) (*trial, error) {
-	sim := &simulation{settings: s, trace: t, arm: a, byID: map[string]*instance{},
+	sim := &simulation{settings: s, trace: t, arm: a, byID: map[string]*instance{}, last: map[int]string{},
 		lots: rand.New(rand.NewPCG(a.seed, 2)), trial: trial{kind: simulated, arm: a}}
 	sim.prefix = a.policy.options.FixedPrefix.Length
 	if sim.prefix == 0 {
@@ -242,10 +243,14 @@ func (s *simulation) send(r *request) error {
 	}
 	c := s.clients[s.clientOf[r.position]]
 	q := s.trace.routing(r, s.prefix)
+	if s.arm.policy.carried {
+		q.Last = s.last[r.session]
+	}
 	lease, err := c.router.Pick(&q)
 	if err != nil {
 		return err
 	}
+	s.last[r.session] = lease.Endpoint()
 	f := &flight{request: r, client: c, lease: lease, sent: s.now}
 	i := s.byID[lease.Endpoint()]
 	s.inFlight++
