@@ -23,6 +23,10 @@ type fleet struct {
 	transport *middleware.Transport
 	flights   middleware.Flights
 	logger    *slog.Logger
+	// What Check asks with, over connections of its own.
+	header           http.Header
+	transportOptions middleware.TransportOptions
+
 	endpoints atomic.Pointer[map[string]discovery.Endpoint]
 	mixed     atomic.Bool // the endpoints do not all serve the same models
 	closed    chan struct{}
@@ -44,12 +48,14 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 	f := &fleet{
 		router:  router,
 		logger:  c.logger,
+		header:  header,
 		closed:  make(chan struct{}),
 		changed: make(chan struct{}),
-		transport: middleware.NewTransport(middleware.TransportOptions{
+		transportOptions: middleware.TransportOptions{
 			Base: c.base, TLS: c.tls, ConnectTimeout: c.timeouts.Connect, AllowLinkLocal: c.linkLocal,
-		}),
+		},
 	}
+	f.transport = middleware.NewTransport(f.transportOptions)
 	f.endpoints.Store(&map[string]discovery.Endpoint{})
 	resolvers := make([]discovery.Resolver, len(c.resolvers))
 	for i, r := range c.resolvers {
