@@ -63,17 +63,6 @@ type Record struct {
 	FirstByte, Total time.Duration
 }
 
-// Outcome says what became of a call.
-type Outcome string
-
-// The outcomes of a call.
-const (
-	OutcomeOK       Outcome = "ok"       // a complete answer
-	OutcomeRefused  Outcome = "refused"  // an error response of an engine
-	OutcomeFailed   Outcome = "failed"   // no answer, or a part of one
-	OutcomeCanceled Outcome = "canceled" // the caller gave it up
-)
-
 const (
 	// recordVersion is that of the lines that a Recorder writes.
 	recordVersion = 1

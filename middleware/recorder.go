@@ -3,7 +3,6 @@ package middleware
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -187,7 +186,7 @@ func (r *Recorder) record(d *Done) Record {
 	record := Record{
 		Time: d.Start, API: d.API, Model: d.Model, Head: r.mix(d.Head), Root: r.mix(d.Root), Stream: d.Stream,
 		Session: r.name("session", d.Session), Tenant: r.name("tenant", d.Tenant), CacheKey: r.name("cache key", d.CacheKey),
-		Endpoint: d.Endpoint, Outcome: outcome(d), Status: d.Status,
+		Endpoint: d.Endpoint, Outcome: d.Outcome(), Status: d.Status,
 		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, CompletionTokens: d.CompletionTokens,
 		FirstByte: d.FirstByte, Total: d.Total,
 		Boundaries: make([]affinity.Boundary, len(d.Boundaries)),
@@ -196,18 +195,6 @@ func (r *Recorder) record(d *Done) Record {
 		record.Boundaries[i] = affinity.Boundary{Hash: r.mix(b.Hash), Bytes: b.Offset}
 	}
 	return record
-}
-
-func outcome(d *Done) Outcome {
-	switch {
-	case errors.Is(d.Err, context.Canceled):
-		return OutcomeCanceled
-	case d.Err != nil:
-		return OutcomeFailed
-	case d.Status >= 400:
-		return OutcomeRefused
-	}
-	return OutcomeOK
 }
 
 // mix returns a hash of the prompt as it is recorded. Without a salt it is the
