@@ -14,15 +14,16 @@ type result struct {
 	Clients int    `json:"clients"`
 	Seed    uint64 `json:"seed"`
 
-	Requests int     `json:"requests"` // answered
-	HitRate  float64 `json:"hit_rate"` // prompt tokens that came from a cache, by the engines' counters
-	TTFTMean float64 `json:"ttft_mean"`
-	TTFT50   float64 `json:"ttft_p50"`
-	TTFT90   float64 `json:"ttft_p90"`
-	TTFT99   float64 `json:"ttft_p99"`
-	Total50  float64 `json:"total_p50"`
-	Total90  float64 `json:"total_p90"`
-	Total99  float64 `json:"total_p99"`
+	Requests     int     `json:"requests"` // answered
+	PromptTokens int     `json:"prompt_tokens"`
+	HitRate      float64 `json:"hit_rate"` // prompt tokens that came from a cache, by the engines' counters
+	TTFTMean     float64 `json:"ttft_mean"`
+	TTFT50       float64 `json:"ttft_p50"`
+	TTFT90       float64 `json:"ttft_p90"`
+	TTFT99       float64 `json:"ttft_p99"`
+	Total50      float64 `json:"total_p50"`
+	Total90      float64 `json:"total_p90"`
+	Total99      float64 `json:"total_p99"`
 
 	ShareMin        float64 `json:"share_min"` // of all requests, at the instance with the fewest
 	ShareMax        float64 `json:"share_max"`
@@ -52,7 +53,6 @@ type liveResult struct {
 	ReportedHitRate  *float64 `json:"reported_hit_rate"` // by the cached_tokens of the answers; null when none has them
 	InstancesCounted int      `json:"instances_counted"` // whose counters are in hit_rate; 0: hit_rate is the reported one
 	LateMean         float64  `json:"late_mean"`         // seconds that requests waited for a free place before they were sent
-	PromptTokens     int      `json:"prompt_tokens"`     // by the answers
 	FirstError       string   `json:"first_error,omitempty"`
 }
 
@@ -103,7 +103,7 @@ func (r *trial) result() result {
 			afterTTFT = append(afterTTFT, o.first.Seconds())
 		}
 	}
-	s.Requests = len(ttft)
+	s.Requests, s.PromptTokens = len(ttft), int(prompt)
 	answered := float64(max(len(ttft), 1))
 	span := max((end - begin).Seconds(), 1e-9)
 	s.HitRate = cached / max(known, 1)
@@ -143,7 +143,7 @@ func (r *trial) result() result {
 		s.AfterHitRate, s.AfterTTFTMean = &hit, &first
 	}
 	if r.kind == measured {
-		live.LateMean, live.PromptTokens = mean(late), int(prompt)
+		live.LateMean = mean(late)
 		s.Live = live
 	}
 	return s
