@@ -29,7 +29,8 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 	}
 	strategy := *r.strategy.Load()
 	if req.Strategy != "" {
-		if strategy, err = ParseStrategy(string(req.Strategy)); err != nil {
+		if strategy = req.Strategy; !slices.Contains(strategies, strategy) {
+			_, err := ParseStrategy(strings.Clone(string(strategy)))
 			return Lease{}, err
 		}
 	}
