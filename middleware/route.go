@@ -137,11 +137,8 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
 	c.want = affinity.Request{
 		Model: c.prompt.Model, Head: c.prompt.Head, Root: c.prompt.Root,
-		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.hints.CacheKey,
+		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.cacheKey(),
 		Tried: c.tried,
-	}
-	if c.want.CacheKey == "" {
-		c.want.CacheKey = c.prompt.CacheKey
 	}
 	if r.Strategy != nil {
 		c.want.Strategy = r.Strategy(&c.want)
