@@ -275,3 +275,23 @@ func TestFixedPrefixRefusesItsIDs(t *testing.T) {
 		})
 	}
 }
+
+func TestStrategyOfACall(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	r := f.routing()
+	var root uint64
+	r.Strategy = func(req *affinity.Request) affinity.Strategy {
+		root = req.Root
+		return affinity.Random
+	}
+	var done Done
+	ctx := WithTrace(t.Context(), &Trace{Done: func(d Done) { done = d }})
+	resp, err := post(ctx, f.chain(r, RetryOptions{}), chatPath, chat)
+	require.NoError(t, err)
+	require.Equal(t, "random", resp.Header.Get(HeaderStrategy))
+	_, err = readAll(resp)
+	require.NoError(t, err)
+	require.Equal(t, "random", done.Strategy)
+	require.Equal(t, "random", done.Reason)
+	require.NotZero(t, root)
+}
