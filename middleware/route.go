@@ -29,6 +29,10 @@ type Routing struct {
 	Router *affinity.Router
 	// Lookup finds an endpoint by its identity. Required.
 	Lookup func(id string) (discovery.Endpoint, bool)
+	// Strategy chooses the strategy of a call by what is known of it, for
+	// experiments; "" and nil mean the router's. It is called for each attempt
+	// and must then say the same.
+	Strategy func(*affinity.Request) affinity.Strategy
 	// Wait is called when no endpoint is known yet; it returns when one may
 	// be, or with an error. Nil fails at once.
 	Wait func(context.Context) error
@@ -136,7 +140,13 @@ func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
 		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.cacheKey(),
 		Tried: c.tried,
 	}
-	if r.Router.Strategy() == affinity.FixedPrefix && c.prompt.Body != nil {
+	if r.Strategy != nil {
+		c.want.Strategy = r.Strategy(&c.want)
+	}
+	if c.want.Strategy == "" {
+		c.want.Strategy = r.Router.Strategy()
+	}
+	if c.want.Strategy == affinity.FixedPrefix && c.prompt.Body != nil {
 		// Characters of the message text, as SageMaker counts for its
 		// OpenAI-compatible API.
 		c.want.Prefix = c.prompt.FixedPrefix(r.Router.FixedPrefix().Length, canon.Characters)
