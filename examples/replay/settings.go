@@ -58,7 +58,7 @@ func parseSettings(args []string, stderr io.Writer) (*settings, error) {
 		fmt.Fprint(stderr, usage)
 		f.PrintDefaults()
 	}
-	f.StringVar(&s.trace, "trace", "", "trace `file` in Mooncake's format, or gen:heads or gen:chat, each with parameters after a colon")
+	f.StringVar(&s.trace, "trace", "", "trace `file` in Mooncake's format, or gen:heads, gen:chat or gen:documents, each with parameters after a colon")
 	policies := f.String("policies", "random,least-outstanding,fixed-prefix,bounded-load,affinity", "comma `list` of strategies, each with parameters after colons")
 	clients := f.String("clients", "1,4,16", "comma `list` of numbers of independent clients")
 	f.IntVar(&s.instances, "instances", 8, "engines in the fleet")
@@ -128,7 +128,7 @@ func (s *settings) complete(f *flag.FlagSet, policies, clients string) error {
 	case f.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q; everything is given by flags", f.Arg(0))
 	case s.trace == "":
-		return errors.New("no traffic; give -trace a file, gen:heads or gen:chat")
+		return errors.New("no traffic; give -trace a file, gen:heads, gen:chat or gen:documents")
 	case s.instances < 1 || s.instances > 1024:
 		return fmt.Errorf("-instances is %d; use 1 to 1024", s.instances)
 	case s.cache < 1024:
