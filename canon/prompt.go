@@ -22,6 +22,8 @@ type promptWalk struct {
 	rootHash uint64
 	headDone bool
 	rootDone bool
+	previous int      // boundaries before the last stretch that the model wrote
+	answer   bool     // the message at hand, or the one before, is the model's
 	elem     rule     // of the elements of the list of messages or items
 	later    []uint32 // names of members that are hashed after the one at hand, a stack
 }

@@ -25,6 +25,12 @@ type Result struct {
 	// least one. Two prompts are the same up to a boundary exactly when its
 	// hashes are equal.
 	Boundaries []Boundary
+
+	// Previous is how many of Boundaries lie before the last stretch that the
+	// model wrote: the prompt of the request that this one continues. 0 means
+	// that the model has written nothing yet, or that the body was left
+	// untouched.
+	Previous int
 }
 
 // Boundary is a place in a prompt and the hash of everything before it.

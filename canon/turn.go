@@ -1,5 +1,7 @@
 package canon
 
+import "bytes"
+
 // messageAt hashes the message, or the item of a Responses request, at node i:
 // role, names and ids, reasoning, content, tool calls, and what canon does not
 // know. What a chat template prints ahead of the text comes ahead of it here: a
@@ -7,6 +9,7 @@ package canon
 func (p *promptWalk) messageAt(index int, i uint32) {
 	if p.kind(i) != kindObject {
 		p.endHead()
+		p.answer = false
 		p.startMessage(index)
 		p.bytes(tagMedia, p.canonical(i))
 		p.endMessage(false)
@@ -60,6 +63,7 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 	if !leading {
 		p.endHead()
 	}
+	p.noteAnswer(role, kind)
 	p.startMessage(index)
 	if role != 0 {
 		p.bytes(tagRole, p.inner(role))
@@ -90,6 +94,21 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 		return
 	}
 	p.endMessage(role != 0 && p.spells(role, "user"))
+}
+
+// noteAnswer keeps where the latest stretch of messages that the model wrote
+// begins. Besides the assistant's these are, in a Responses request, the
+// reasoning and the calls of every kind.
+func (p *promptWalk) noteAnswer(role, kind uint32) {
+	wrote := role != 0 && p.spells(role, "assistant")
+	if p.elem == ruleItem && kind != 0 && p.kind(kind) == kindString {
+		name := p.inner(kind)
+		wrote = wrote || string(name) == "reasoning" || bytes.HasSuffix(name, []byte("_call"))
+	}
+	if wrote && !p.answer {
+		p.previous = len(p.bounds)
+	}
+	p.answer = wrote
 }
 
 // sized hashes a named value that is part of the prompt's text.

@@ -63,6 +63,7 @@ func (w *work) run(c *Canonicalizer, api API, body []byte) Result {
 	w.walk.hash(&w.writer, &w.hasher, api, rule)
 	r.Head, r.Root = w.walk.headHash, w.walk.rootHash
 	r.Boundaries = slices.Clone(w.hasher.bounds)
+	r.Previous = w.walk.previous
 	return r
 }
 

@@ -48,6 +48,18 @@ type Options struct {
 	// ModelsTimeout bounds one reading of /v1/models; 0 means 10 s.
 	ModelsTimeout time.Duration
 
+	// OnMetrics is called with what an endpoint's engine tells of itself, each time
+	// its /metrics was read; calls for different endpoints come at the same time. nil
+	// means that metrics are not read. It must not call Close.
+	OnMetrics func(id string, m Metrics)
+	// MetricsInterval is the time between two readings of an endpoint's /metrics,
+	// with ±20 % jitter; 0 means 1 s. Negative: metrics are not read. After three
+	// failures in a row the interval grows, to 30 s at most.
+	MetricsInterval time.Duration
+	// MetricsWanted is asked before each reading, which is left out when it returns
+	// false: an idle client need not ask. nil means always.
+	MetricsWanted func() bool
+
 	// Transport returns what carries the probes of an endpoint; it is called once
 	// for each place that is probed, and must not call the watcher. nil means a plain transport that dials
 	// Endpoint.Addr where it is set, verifies the name in the URL, uses no proxy,
@@ -134,6 +146,9 @@ func (o Options) settings() (settings, error) {
 		if *d.value == 0 {
 			*d.value = d.other
 		}
+	}
+	if s.MetricsInterval == 0 {
+		s.MetricsInterval = defaultMetricsInterval
 	}
 	for _, n := range []struct {
 		name  string

@@ -43,6 +43,8 @@ type place struct {
 	transport  http.RoundTripper
 	cancel     context.CancelFunc
 	kickModels chan struct{}
+	// kickMetrics ends a long wait when the engine is back.
+	kickMetrics chan struct{}
 
 	verdict   verdict
 	since     time.Time
@@ -72,11 +74,12 @@ func (p *place) ready(unprobed bool) bool {
 func (w *Watcher) startPlace(key placeKey, e Endpoint, before Member) *place {
 	ctx, cancel := context.WithCancel(w.ctx)
 	p := &place{
-		key: key, endpoint: e, cancel: cancel, kickModels: make(chan struct{}, 1),
+		key: key, endpoint: e, cancel: cancel, kickModels: make(chan struct{}, 1), kickMetrics: make(chan struct{}, 1),
 		since: time.Now(), models: before.Models,
 	}
 	w.places[key] = p
-	if w.HealthInterval < 0 && w.ModelsInterval < 0 {
+	metrics := w.OnMetrics != nil && w.MetricsInterval >= 0
+	if w.HealthInterval < 0 && w.ModelsInterval < 0 && !metrics {
 		return p
 	}
 	p.transport = w.Transport(e)
@@ -85,6 +88,9 @@ func (w *Watcher) startPlace(key placeKey, e Endpoint, before Member) *place {
 	}
 	if w.ModelsInterval >= 0 {
 		w.wg.Go(func() { w.modelsLoop(ctx, p) })
+	}
+	if metrics {
+		w.wg.Go(func() { w.metricsLoop(ctx, p) })
 	}
 	return p
 }
@@ -131,6 +137,7 @@ func (w *Watcher) recordHealth(p *place, o outcome, err error) verdict {
 			w.Logger.Info("discovery: endpoint is healthy", "endpoint", p.endpoint.ID)
 			if was.health == Unhealthy {
 				poke(p.kickModels) // it may have come back with other models
+				poke(p.kickMetrics)
 			}
 		}
 	}
