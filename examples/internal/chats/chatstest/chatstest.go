@@ -238,12 +238,14 @@ func (s SDK) leaves(t *testing.T) {
 		b := s.bench(t, model, fleettest.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := b.ask(ctx, chats.Sample(), func(string) error {
+		// What it returns is the SDK's affair: langchaingo gives what it has so
+		// far, and no error.
+		_, _ = b.ask(ctx, chats.Sample(), func(string) error {
 			cancel()
 			return nil
 		})
-		require.Error(t, err)
 		b.idle(t)
+		require.EqualValues(t, 1, b.client.Stats().Canceled)
 	})
 }
 
