@@ -125,7 +125,7 @@ func TestRequirement09_DNS(t *testing.T) {
 	}
 	dns := &scriptedDNS{answer: fail}
 	c, err := client.New(client.WithResolver(dns), client.WithResolveInterval(20*time.Millisecond),
-		client.WithHealthChecks(0), client.WithModelChecks(0))
+		client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	defer c.Close()
 

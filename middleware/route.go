@@ -29,6 +29,9 @@ type Routing struct {
 	Router *affinity.Router
 	// Lookup finds an endpoint by its identity. Required.
 	Lookup func(id string) (discovery.Endpoint, bool)
+	// Placed finds the endpoint that a placement token stands for. Nil ignores
+	// the tokens.
+	Placed func(token string) (id string, ok bool)
 	// Wait is called when no endpoint is known yet; it returns when one may
 	// be, or with an error. Nil fails at once.
 	Wait func(context.Context) error
@@ -130,11 +133,15 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 // takeOff picks an endpoint and takes a lease on it. When it returns no error,
 // the flight must be landed.
 func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
-	c.want = affinity.Request{
-		Model: c.prompt.Model, Head: c.prompt.Head, Root: c.prompt.Root,
-		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.hints.CacheKey,
-		Tried: c.tried,
+	if c.attempts == 0 {
+		c.want.Boundaries, c.want.Previous = boundariesOf(&c.prompt)
+		if r.Placed != nil && c.hints.Placement != "" {
+			c.want.Last, _ = r.Placed(c.hints.Placement)
+		}
 	}
+	c.want.Model, c.want.Head, c.want.Root = c.prompt.Model, c.prompt.Head, c.prompt.Root
+	c.want.Session, c.want.Tenant, c.want.CacheKey = c.hints.Session, c.hints.Tenant, c.hints.CacheKey
+	c.want.Tried = c.tried
 	if c.want.CacheKey == "" {
 		c.want.CacheKey = c.prompt.CacheKey
 	}
