@@ -95,13 +95,26 @@ func callOf(req *http.Request) (r *http.Request, c *call, owner bool) {
 		return req, c, false
 	}
 	c = &call{
-		hints:  HintsFrom(ctx),
-		api:    apiOf(req.URL.Path),
-		start:  time.Now(),
-		traces: tracesFrom(ctx),
-		done:   Done{PromptTokens: -1, CachedTokens: -1, CompletionTokens: -1},
+		hints: HintsFrom(ctx),
+		api:   apiOf(req.URL.Path),
+		start: time.Now(),
+		done:  Done{PromptTokens: -1, CachedTokens: -1, CompletionTokens: -1},
+	}
+	for _, t := range tracesFrom(ctx) {
+		c.trace(ctx, t)
 	}
 	return req.WithContext(context.WithValue(ctx, callKey{}, c)), c, true
+}
+
+// trace reports the call to t from now on.
+func (c *call) trace(ctx context.Context, t *Trace) {
+	c.traces = append(c.traces, t)
+	if t.Begin == nil {
+		return
+	}
+	if own := t.Begin(ctx); own != nil {
+		c.traces = append(c.traces, own)
+	}
 }
 
 // finish reports a call that ended without a body for the caller to read. A

@@ -61,13 +61,15 @@ func newFlight(ctx context.Context, r *route, c *call, lease affinity.Lease, ep 
 	return f
 }
 
-// announce tells the traces where the attempt goes.
-func (f *flight) announce() {
+// announce tells the traces where the attempt goes; they may add to h, which it
+// is sent with.
+func (f *flight) announce(h http.Header) {
 	d := &f.call.done
 	for _, t := range f.call.traces {
 		if t.Picked != nil {
 			t.Picked(Picked{Attempt: f.call.attempts, Endpoint: f.endpoint.ID, Home: f.lease.Home(),
-				Strategy: d.Strategy, Reason: d.Reason, Overflow: d.Overflow})
+				Strategy: d.Strategy, Reason: d.Reason, Overflow: d.Overflow,
+				API: f.call.api, Model: f.call.prompt.Model, URL: f.endpoint.URL, SetHeader: h.Set})
 		}
 	}
 }

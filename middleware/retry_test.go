@@ -335,7 +335,7 @@ func TestRetriesAreTraced(t *testing.T) {
 	})
 	var log []any
 	trace := &Trace{
-		Picked:   func(p Picked) { log = append(log, p) },
+		Picked:   func(p Picked) { p.SetHeader, p.URL = nil, nil; log = append(log, p) },
 		Retrying: func(r Retrying) { r.Wait = 0; log = append(log, r) },
 		Done:     func(d Done) { d.Total = 0; log = append(log, d) },
 	}
@@ -346,9 +346,11 @@ func TestRetriesAreTraced(t *testing.T) {
 	require.Equal(t, first.Home, first.Endpoint)
 	require.NotEqual(t, first.Endpoint, next.Endpoint)
 	require.Equal(t, []any{
-		Picked{Attempt: 1, Endpoint: first.Endpoint, Home: first.Endpoint, Strategy: "affinity", Reason: "home"},
+		Picked{Attempt: 1, Endpoint: first.Endpoint, Home: first.Endpoint, Strategy: "affinity", Reason: "home",
+			API: canon.Chat, Model: "m"},
 		Retrying{Attempt: 1, Endpoint: first.Endpoint, Status: 500},
-		Picked{Attempt: 2, Endpoint: next.Endpoint, Home: first.Endpoint, Strategy: "affinity", Reason: "failover", Overflow: true},
+		Picked{Attempt: 2, Endpoint: next.Endpoint, Home: first.Endpoint, Strategy: "affinity", Reason: "failover", Overflow: true,
+			API: canon.Chat, Model: "m"},
 		Done{Endpoint: next.Endpoint, Strategy: "affinity", Reason: "failover", Overflow: true, Attempts: 2, API: canon.Chat,
 			Model: "m", Status: 200, PromptTokens: 20, CachedTokens: 16, CompletionTokens: 2},
 	}, log)

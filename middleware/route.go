@@ -114,12 +114,13 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 			f.close()
 		}
 	}()
-	f.announce()
+	out := r.address(req, f)
+	f.announce(out.Header)
 	if c.prompt.Stream {
 		f.expectStream()
 	}
 	f.replayable = c.api != canon.Unknown || req.Method == http.MethodGet || req.Method == http.MethodHead
-	resp, err := r.next.RoundTrip(r.address(req, f))
+	resp, err := r.next.RoundTrip(out)
 	if err != nil {
 		err = f.fail(PhaseFirstByte, err)
 	} else {

@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -14,6 +15,11 @@ import (
 // another, but calls that share a Trace run at the same time, so a hook that
 // keeps state must guard it. A hook must not block: it runs on the call's way.
 type Trace struct {
+	// Begin runs when a call begins, with its context. The Trace that it
+	// returns is told of this call alone, so its hooks can share what they
+	// know of the call without guarding it; nil adds nothing. The Begin of
+	// what it returns does not run.
+	Begin func(ctx context.Context) *Trace
 	// Picked runs when an attempt has its endpoint, before it is sent.
 	Picked func(Picked)
 	// Retrying runs when an attempt has failed and another will follow.
@@ -36,6 +42,14 @@ type Picked struct {
 	Strategy, Reason string
 	// Overflow is whether the endpoint is another than the preferred one.
 	Overflow bool
+	// API and Model are what the request asks for.
+	API   canon.API
+	Model string
+	// URL is the endpoint's. It is shared and must not be modified.
+	URL *url.URL
+	// SetHeader sets a field of the header that this attempt sends, over the
+	// caller's: a trace context. It works until the hook returns.
+	SetHeader func(name, value string)
 }
 
 // Retrying describes an attempt that failed and is followed by another.
@@ -107,7 +121,7 @@ func Observe(t *Trace) Middleware {
 		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			req, c, owner := callOf(req)
 			if !slices.Contains(c.traces, t) { // below Retry, each attempt comes here
-				c.traces = append(c.traces[:len(c.traces):len(c.traces)], t)
+				c.trace(req.Context(), t)
 			}
 			resp, err := next.RoundTrip(req)
 			if owner {
