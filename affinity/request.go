@@ -27,8 +27,6 @@ type Request struct {
 	// last request had as well: those up to the last message that the model
 	// wrote. 0 means that this is the first turn, or that nothing is known.
 	Previous int
-	// Last is a placeholder until the affinity clone lands.
-	Last string
 	// Session, when not empty, is the conversation's identity and replaces
 	// Root as the key.
 	Session string
