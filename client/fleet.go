@@ -24,6 +24,10 @@ type fleet struct {
 	transport *middleware.Transport
 	flights   middleware.Flights
 	logger    *slog.Logger
+	// What Check asks with, over connections of its own.
+	header           http.Header
+	transportOptions middleware.TransportOptions
+
 	endpoints atomic.Pointer[map[string]discovery.Endpoint]
 	placed    atomic.Pointer[map[string]string] // identities by placement token
 	gauges    sync.Map                          // identity → gauges, as last read
@@ -48,13 +52,15 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 	f := &fleet{
 		router:  router,
 		logger:  c.logger,
+		header:  header,
 		closed:  make(chan struct{}),
 		changed: make(chan struct{}),
-		transport: middleware.NewTransport(middleware.TransportOptions{
+		transportOptions: middleware.TransportOptions{
 			Base: c.base, TLS: c.tls, ConnectTimeout: c.timeouts.Connect, AllowLinkLocal: c.linkLocal,
-		}),
+		},
 	}
 	f.used.Store(time.Now().Unix())
+	f.transport = middleware.NewTransport(f.transportOptions)
 	f.endpoints.Store(&map[string]discovery.Endpoint{})
 	f.placed.Store(&map[string]string{})
 	resolvers := make([]discovery.Resolver, len(c.resolvers))

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prefixwise/prefixwise/canon"
 	"github.com/prefixwise/prefixwise/discovery"
 	"github.com/prefixwise/prefixwise/middleware"
 )
@@ -27,6 +28,9 @@ type Stats struct {
 	// PromptTokens and CachedTokens add up what engines reported, over the
 	// calls for which they reported both. Reporting is how many those are.
 	PromptTokens, CachedTokens, Reporting uint64
+	// Unreported is for how many calls an engine told the prompt tokens and not
+	// the cached ones; embeddings, which have none, are not counted.
+	Unreported uint64
 	// FirstByte and Total are the times of successful calls: to the first
 	// content of a stream, and to the end of the answer.
 	FirstByte, Total Quantiles
@@ -111,7 +115,7 @@ func (c *Client) Stats() Stats {
 // collector adds up the calls of a client, without locks.
 type collector struct {
 	calls, failed, refused, canceled, retries atomic.Uint64
-	prompt, cached, reporting                 atomic.Uint64
+	prompt, cached, reporting, unreported     atomic.Uint64
 	firstByte, total                          histogram
 }
 
@@ -137,6 +141,8 @@ func (c *collector) done(d middleware.Done) {
 		c.prompt.Add(uint64(d.PromptTokens))
 		c.cached.Add(uint64(d.CachedTokens))
 		c.reporting.Add(1)
+	} else if d.PromptTokens >= 0 && d.API != canon.Embeddings {
+		c.unreported.Add(1)
 	}
 	if d.FirstByte > 0 {
 		c.firstByte.add(d.FirstByte)
@@ -149,7 +155,8 @@ func (c *collector) stats() Stats {
 		Calls: c.calls.Load(), Failed: c.failed.Load(), Refused: c.refused.Load(), Canceled: c.canceled.Load(),
 		Retries:      c.retries.Load(),
 		PromptTokens: c.prompt.Load(), CachedTokens: c.cached.Load(), Reporting: c.reporting.Load(),
-		FirstByte: c.firstByte.quantiles(), Total: c.total.quantiles(),
+		Unreported: c.unreported.Load(),
+		FirstByte:  c.firstByte.quantiles(), Total: c.total.quantiles(),
 	}
 }
 

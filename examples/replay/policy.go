@@ -15,6 +15,7 @@ type policy struct {
 	name    string // as written
 	options affinity.Options
 	noPolls bool // gauges=0: as if the engines had no /metrics
+	carried bool // carried=1: applications carry who served the last turn
 }
 
 func parsePolicy(text string) (policy, error) {
@@ -46,8 +47,10 @@ func parsePolicy(text string) (policy, error) {
 			p.options.Limit = int(n)
 		case "gauges":
 			p.noPolls = n == 0
+		case "carried":
+			p.carried = n != 0
 		default:
-			return policy{}, fmt.Errorf("policy %q: unknown parameter %q; use length, concurrency, factor, floor, limit or gauges", text, key)
+			return policy{}, fmt.Errorf("policy %q: unknown parameter %q; use length, concurrency, factor, floor, limit, gauges or carried", text, key)
 		}
 	}
 	_, err = affinity.New(p.options)

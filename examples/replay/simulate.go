@@ -77,7 +77,8 @@ type simulation struct {
 	inFlight  int
 	lots      *rand.Rand
 	clientOf  map[*request]*client
-	window    time.Duration // the ten minutes from here on are measured apart, if windowed
+	last      map[int]string // by session: who served its last turn
+	window    time.Duration  // the ten minutes from here on are measured apart, if windowed
 	windowed  bool
 	prefix    int // characters that fixed-prefix hashes
 	collector collector
@@ -86,7 +87,7 @@ type simulation struct {
 // simulate replays the trace and returns what came of it. It runs on one
 // goroutine and in virtual time, so the same arm has the same result anywhere.
 func simulate(ctx context.Context, s *settings, t *trace, a arm) (result, error) {
-	sim := &simulation{settings: s, trace: t, arm: a, byID: map[string]*instance{}, clientOf: map[*request]*client{},
+	sim := &simulation{settings: s, trace: t, arm: a, byID: map[string]*instance{}, clientOf: map[*request]*client{}, last: map[int]string{},
 		lots: rand.New(rand.NewPCG(a.seed, 2))}
 	sim.prefix = a.policy.options.FixedPrefix.Length
 	if sim.prefix == 0 {
@@ -237,10 +238,14 @@ func (s *simulation) send(r *request) error {
 	s.pending--
 	c := s.clientOf[r]
 	q := s.trace.routing(r, s.prefix)
+	if s.arm.policy.carried {
+		q.Last = s.last[r.session]
+	}
 	lease, err := c.router.Pick(&q)
 	if err != nil {
 		return err
 	}
+	s.last[r.session] = lease.Endpoint()
 	f := &flight{request: r, client: c, lease: lease, sent: s.now}
 	i := s.byID[lease.Endpoint()]
 	s.inFlight++
