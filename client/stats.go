@@ -1,8 +1,6 @@
 package client
 
 import (
-	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -126,14 +124,14 @@ func (c *collector) done(d middleware.Done) {
 	if d.Attempts > 1 {
 		c.retries.Add(uint64(d.Attempts - 1))
 	}
-	switch {
-	case errors.Is(d.Err, context.Canceled):
+	switch d.Outcome() {
+	case middleware.OutcomeCanceled:
 		c.canceled.Add(1)
 		return
-	case d.Err != nil:
+	case middleware.OutcomeFailed:
 		c.failed.Add(1)
 		return
-	case d.Status >= 400:
+	case middleware.OutcomeRefused:
 		c.refused.Add(1)
 		return
 	}

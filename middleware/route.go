@@ -32,6 +32,10 @@ type Routing struct {
 	// Placed finds the endpoint that a placement token stands for. Nil ignores
 	// the tokens.
 	Placed func(token string) (id string, ok bool)
+	// Strategy chooses the strategy of a call by what is known of it, for
+	// experiments; "" and nil mean the router's. It is called once for each
+	// call.
+	Strategy func(*affinity.Request) affinity.Strategy
 	// Wait is called when no endpoint is known yet; it returns when one may
 	// be, or with an error. Nil fails at once.
 	Wait func(context.Context) error
@@ -135,22 +139,9 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 // the flight must be landed.
 func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
 	if c.attempts == 0 {
-		c.want.Boundaries, c.want.Previous = boundariesOf(&c.prompt)
-		if r.Placed != nil && c.hints.Placement != "" {
-			c.want.Last, _ = r.Placed(c.hints.Placement)
-		}
+		c.want = r.request(c)
 	}
-	c.want.Model, c.want.Head, c.want.Root = c.prompt.Model, c.prompt.Head, c.prompt.Root
-	c.want.Session, c.want.Tenant, c.want.CacheKey = c.hints.Session, c.hints.Tenant, c.hints.CacheKey
 	c.want.Tried = c.tried
-	if c.want.CacheKey == "" {
-		c.want.CacheKey = c.prompt.CacheKey
-	}
-	if r.Router.Strategy() == affinity.FixedPrefix && c.prompt.Body != nil {
-		// Characters of the message text, as SageMaker counts for its
-		// OpenAI-compatible API.
-		c.want.Prefix = c.prompt.FixedPrefix(r.Router.FixedPrefix().Length, canon.Characters)
-	}
 	c.router = r.Router
 	var err error
 	if id := responseNamed(c, req.URL.Path); id != "" {
@@ -169,6 +160,30 @@ func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
 		return nil, &Error{Phase: PhasePick, Attempts: c.attempts, Err: c.after(err)}
 	}
 	return newFlight(req.Context(), r, c, lease, ep), nil
+}
+
+// request returns what the router must know of a call.
+func (r *route) request(c *call) affinity.Request {
+	want := affinity.Request{
+		Model: c.prompt.Model, Head: c.prompt.Head, Root: c.prompt.Root,
+		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.cacheKey(),
+	}
+	want.Boundaries, want.Previous = boundariesOf(&c.prompt)
+	if r.Placed != nil && c.hints.Placement != "" {
+		want.Last, _ = r.Placed(c.hints.Placement)
+	}
+	if r.Strategy != nil {
+		want.Strategy = r.Strategy(&want)
+	}
+	if want.Strategy == "" {
+		want.Strategy = r.Router.Strategy()
+	}
+	if want.Strategy == affinity.FixedPrefix && c.prompt.Body != nil {
+		// Characters of the message text, as SageMaker counts for its
+		// OpenAI-compatible API.
+		want.Prefix = c.prompt.FixedPrefix(r.Router.FixedPrefix().Length, canon.Characters)
+	}
+	return want
 }
 
 // pick returns a lease and the endpoint that it is for. It waits for what may
