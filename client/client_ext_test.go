@@ -268,7 +268,7 @@ func TestInFlightReturnsToZero(t *testing.T) {
 		defer s.Close()
 		urls = append(urls, s.URL)
 	}
-	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithRetries(1))
+	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0), client.WithRetries(1))
 	require.NoError(t, err)
 	defer c.Close()
 	var g errgroup.Group
