@@ -60,12 +60,12 @@ func TestRecording(t *testing.T) {
 			}
 		}
 		send(WithHints(t.Context(), Hints{Session: "conversation", Tenant: "tenant"}), chat, func(*http.Request, int) (*http.Response, error) {
-			time.Sleep(1500 * time.Microsecond)
+			<-time.After(1500 * time.Microsecond)
 			return status(200, `{"choices":[{"finish_reason":"stop"}],`+usage+`}`)
 		})
 		send(t.Context(), chatStream, func(*http.Request, int) (*http.Response, error) {
-			time.Sleep(time.Second)
-			slow := readerFunc(func([]byte) (int, error) { time.Sleep(time.Second); return 0, io.EOF })
+			<-time.After(time.Second)
+			slow := readerFunc(func([]byte) (int, error) { <-time.After(time.Second); return 0, io.EOF })
 			return eventsFrom(io.MultiReader(strings.NewReader(hello), slow, strings.NewReader(stop+`data: {"choices":[],`+usage+"}\n\n"+done)))
 		})
 		send(t.Context(), chat, func(*http.Request, int) (*http.Response, error) { return status(422, `{"error":"no"}`) })
