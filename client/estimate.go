@@ -8,10 +8,12 @@ import (
 
 // Estimate is a figure with the 95 % interval that its sample leaves open.
 type Estimate struct {
-	Value, Low, High float64
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
 	// Conversations is the size of the sample. With fewer than two there is no
 	// interval, and with fewer than thirty it is not to be relied on.
-	Conversations int
+	Conversations int `json:"conversations"`
 }
 
 // Clear tells whether the interval of a difference leaves out zero: it is not

@@ -35,34 +35,38 @@ func WithExperiment(control Strategy, fraction float64) Option {
 type Experiment struct {
 	// Since is when it began: when the client was made, or its strategy was
 	// changed last.
-	Since time.Time
+	Since time.Time `json:"since"`
 	// Fraction is the part of conversations in the control arm.
-	Fraction float64
+	Fraction float64 `json:"fraction"`
 	// Treatment is the arm of the client's own strategy.
-	Treatment, Control Arm
+	Treatment Arm `json:"treatment"`
+	Control   Arm `json:"control"`
 	// HitRate, FirstToken and Throughput are the treatment's less the control's.
-	HitRate, FirstToken, Throughput Estimate
+	HitRate    Estimate `json:"hit_rate"`
+	FirstToken Estimate `json:"first_token"`
+	Throughput Estimate `json:"throughput"`
 }
 
 // Arm is one arm of an experiment. Its figures come from whole conversations:
 // all, or up to 4,096 of them, chosen by hash. Their 95 % intervals take the
 // conversation for what varies independently, not the call.
 type Arm struct {
-	Strategy Strategy
+	Strategy Strategy `json:"strategy"`
 	// Conversations is how many there are in the sample. Calls counts all
 	// that have ended and were not canceled, Failed those of them that got no
 	// answer, or an error response.
-	Conversations int
-	Calls, Failed uint64
+	Conversations int    `json:"conversations"`
+	Calls         uint64 `json:"calls"`
+	Failed        uint64 `json:"failed"`
 	// HitRate is the cached part of the prompt tokens, 0 to 1, where engines
 	// told both (delta method over conversations).
-	HitRate Estimate
+	HitRate Estimate `json:"hit_rate"`
 	// FirstToken is the median time to the first content of a stream, in
 	// seconds (order statistics, Woodruff's interval over conversations).
-	FirstToken Estimate
+	FirstToken Estimate `json:"first_token"`
 	// Throughput is the completion tokens per second of a call's time, from its
 	// begin to the end of its answer (delta method over conversations).
-	Throughput Estimate
+	Throughput Estimate `json:"throughput"`
 }
 
 // Experiment reports what the experiment has shown so far, nil without
