@@ -12,7 +12,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	look := r.look(now)
 	var have holdings
 	head := headIndex(req)
-	stranger := r.recall(req, head, &have)
+	stranger := r.recall(req, head, c.last, &have)
 	strangers := r.strangers.or(.5)
 	apart := strangers > strangerShare // clients must agree without talking
 
@@ -22,10 +22,15 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	}
 	home := ord.slots[0]
 	size := r.sizes(req)
+	stays := home // where the conversation stays unless leaving pays
+	if c.last != nil {
+		// Whoever sends the next turn will know as well.
+		stays, apart, strangers = c.last, false, 0
+	}
 	if apart {
 		// What others sent, they sent home.
 		if stranger {
-			have.add(home.tally.number, req.Boundaries[req.Previous-1].Bytes)
+			have.add(home.tally.number, req.Boundaries[req.previous()-1].Bytes)
 		}
 		if have.deepest > 0 {
 			have.add(home.tally.number, have.deepest)
@@ -35,7 +40,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	compute := func(s *slot) float64 {
 		return pace.prefill(size.tokens(have.of(s.tally.number)), size.prompt)
 	}
-	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1))
+	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
 	width := 2
 	if !apart {
 		width = maxOrder
@@ -49,7 +54,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 				return
 			}
 			cost := price.cost(s.tally.wait(now), compute(s), s.tally.inflow(now), s.tally.load())
-			if s != home {
+			if s != stays {
 				cost += price.away
 			}
 			if best == nil || cost < least {
@@ -58,6 +63,9 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		}
 		for i := range min(width, ord.n) {
 			consider(ord.slots[i])
+		}
+		if c.last != nil {
+			consider(c.last)
 		}
 		if have.n > 0 {
 			for i := range g.up {
@@ -78,14 +86,13 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	if c.slot == nil {
 		return
 	}
-	if c.reason = c.barred(tried); c.slot == c.home {
-		c.reason = ReasonHome
-	} else if c.reason == ReasonNone {
-		c.reason = ReasonOverflowLoad
-		if have.of(c.slot.tally.number) > have.of(c.home.tally.number) {
-			c.reason = ReasonCached
-		}
+	better := ReasonOverflowLoad
+	if c.slot == c.last {
+		better = ReasonCarried
+	} else if have.of(c.slot.tally.number) > have.of(c.home.tally.number) {
+		better = ReasonCached
 	}
+	c.settle(tried, better)
 	c.plan = plan{
 		bytes:   int32(size.bytes),
 		wait:    float32(c.slot.tally.wait(now)),
@@ -158,10 +165,11 @@ func headIndex(req *Request) int {
 	return -1
 }
 
-// recall looks up who has had which part of the prompt, and counts whether this
-// is a later turn of a conversation, and whether this router sent the last one.
-func (r *Router) recall(req *Request, head int, have *holdings) (stranger bool) {
-	previous := min(req.Previous, len(req.Boundaries))
+// recall works out who has had which part of the prompt, and counts whether this
+// is a later turn of a conversation, and whether it is known who served the last
+// one: because this router sent it, or because the application says so.
+func (r *Router) recall(req *Request, head int, last *slot, have *holdings) (stranger bool) {
+	previous := req.previous()
 	x := r.prefixes()
 	for i, b := range req.Boundaries {
 		if i+1 == previous {
@@ -170,7 +178,10 @@ func (r *Router) recall(req *Request, head int, have *holdings) (stranger bool) 
 			have.look(x, b)
 		}
 	}
-	if previous <= 0 {
+	if last != nil {
+		stranger = false
+		have.add(last.tally.number, carried(req, head, have.deepest))
+	} else if previous <= 0 {
 		r.later.add(0, turnMemory)
 		return false
 	}
@@ -212,10 +223,14 @@ func (r *Router) sizes(req *Request) size {
 		s.bytes = req.Boundaries[n-1].Bytes
 		s.prompt = float64(s.bytes) * s.perByte
 	} else {
-		s.prompt = r.prompts.or(1000)
+		s.prompt = r.prompts.or(usualPrompt)
 	}
 	return s
 }
+
+// usualPrompt is how many tokens a prompt is taken to have until responses have
+// told.
+const usualPrompt = 1000
 
 // tokens converts a depth; the last token of a prompt is always computed.
 func (s size) tokens(bytes int) float64 { return min(float64(bytes)*s.perByte, s.prompt-1) }

@@ -104,7 +104,10 @@ func TestAffineDoesNotAllocate(t *testing.T) {
 		root := uint64(0)
 		require.Zero(t, testing.AllocsPerRun(200, func() {
 			root++
-			q.Root = root
+			q.Root, q.Last = root, ""
+			if root%2 == 0 {
+				q.Last = "http://10.0.0.3:8000"
+			}
 			l, err := r.Pick(&q)
 			if err != nil {
 				t.Fatal(err)

@@ -21,11 +21,11 @@
 //  3. Order: rendezvous hashing gives every key its own order of the endpoints
 //     (see [Order]). Clients that know the same endpoints agree on it without
 //     talking to one another.
-//  4. Choice: among the home, the second of the order, and the endpoints that
-//     this router itself has sent more of the prompt to, the one that costs
-//     least: the wait there, the time to compute what it does not have, what
-//     that delays for others, and, away from home, what the next turn will
-//     compute again.
+//  4. Choice: among the home, the second of the order, the endpoint of the
+//     conversation's last turn, and those that this router itself has sent more
+//     of the prompt to, the one that costs least: the wait there, the time to
+//     compute what it does not have, what that delays for others, and, away
+//     from home, what the next turn will compute again.
 //
 // That is [Affinity], the default. The other strategies answer step 3 and 4
 // differently; [Router.SetStrategy] switches between them while requests are
@@ -43,11 +43,14 @@
 // as well, decides on how many endpoints a head (tools and system text) may
 // live: many long heads on few small caches are divided among them.
 //
-// When more than three in ten later turns follow one that another client sent,
-// clients have to meet without talking: only the first two of the order are
-// considered, the home is trusted to have what others sent, and an endpoint
-// that has got more than its share of computing over ten minutes hands on a
-// fixed part of its keys, the same in every client.
+// An application that carries the endpoint of a conversation's last turn along
+// ([Request.Last]) tells what no client can know otherwise: in replays it is
+// worth up to a third of the time to first token. Otherwise, when more than
+// three in ten later turns follow one that another client sent, clients have to
+// meet without talking: only the first two of the order are considered, the home
+// is trusted to have what others sent, and an endpoint that has got more than
+// its share of computing over ten minutes hands on a fixed part of its keys, the
+// same in every client.
 //
 // # What is counted
 //
@@ -63,9 +66,9 @@
 // rendezvous.go and log2.go how it is ordered, snapshot.go what a pick sees of
 // the fleet, pick.go how a pick runs, lease.go and tally.go the counting,
 // eject.go who is set aside. The default strategy begins in affine.go, with
-// candidates.go (whom to consider), price.go (what it costs), index.go (who has
-// what), heads.go (how far a head spreads), gauges.go and backlog.go (what the
-// engines say), booking.go (what they cannot say yet) and speed.go (how long
-// computing takes); the other strategies are bounded.go, fixed.go, least.go and
-// spread.go.
+// candidates.go (whom to consider), carried.go (who served the last turn),
+// price.go (what it costs), index.go (who has what), heads.go (how far a head
+// spreads), gauges.go and backlog.go (what the engines say), booking.go (what
+// they cannot say yet) and speed.go (how long computing takes); the other
+// strategies are bounded.go, fixed.go, least.go and spread.go.
 package affinity

@@ -16,7 +16,7 @@ import (
 //
 // The errors are [ErrNoEndpoints], a *[ModelError], [ErrOverLimit] (only with
 // [OverLimitRefuse]), for a sticky request a *[StickyError], and with
-// [FixedPrefix] [ErrRoutingID].
+// [FixedPrefix] [ErrRoutingID]; and that of [ParseStrategy] for req.Strategy.
 func (r *Router) Pick(req *Request) (Lease, error) {
 	r.tick()
 	snap := r.snap.Load()
@@ -28,6 +28,12 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 		return Lease{}, err
 	}
 	strategy := *r.strategy.Load()
+	if req.Strategy != "" {
+		if strategy = req.Strategy; !slices.Contains(strategies, strategy) {
+			_, err := ParseStrategy(strings.Clone(string(strategy)))
+			return Lease{}, err
+		}
+	}
 	now := r.elapsed(r.now())
 	key, err := r.key(strategy, req)
 	if err != nil {
@@ -35,11 +41,15 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 	}
 	tried := req.Tried
 	c := choice{group: g}
+	if strategy == Affinity && req.Last != "" {
+		c.last = snap.usable(g, req.Last, tried)
+	}
 	if key != 0 {
 		c.seed = mix(key)
 		at := first(g, g.all, c.seed, nil)
 		c.home, c.homeUp = &g.all[at], at < len(g.up)
 	}
+	priced := strategy == Affinity && key != 0 && (len(req.Boundaries) > 0 || r.look(now) != nil)
 	switch {
 	case len(tried) > 0 && !untried(g.up, tried):
 		// What failed last is likelier to fail again than what failed before.
@@ -55,12 +65,13 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 		roundRobin(&c, tried)
 	case strategy == Random:
 		r.random(&c, tried)
+	case !priced && r.stay(&c, tried):
 	case key == 0: // LeastOutstanding, or nothing to hash
 		c.reason = ReasonLeastLoaded
 		c.slot = r.takeLeast(&c, tried)
 	case strategy == FixedPrefix:
 		r.fixedPrefix(&c, tried)
-	case strategy == Affinity && (len(req.Boundaries) > 0 || r.look(now) != nil):
+	case priced:
 		r.affine(&c, req, tried, now)
 	default:
 		r.boundedLoad(&c, tried)
@@ -91,6 +102,7 @@ type choice struct {
 	seed   uint64 // of the key's order; 0 without a key
 	home   *slot  // nil without a key
 	homeUp bool   // the home is available
+	last   *slot  // that served the last turn and may serve this one; nil if unknown
 
 	slot   *slot
 	reason Reason
@@ -109,6 +121,19 @@ func (c *choice) barred(tried []string) Reason {
 		return ReasonOverflowFull
 	}
 	return ReasonNone
+}
+
+// settle says why the slot was picked: what barred the home if anything did, or
+// else why another one is better.
+func (c *choice) settle(tried []string, better Reason) {
+	switch {
+	case c.slot == c.home:
+		c.reason = ReasonHome
+	case c.home == nil:
+		c.reason = better
+	default:
+		c.reason = cmp.Or(c.barred(tried), better)
+	}
 }
 
 func (r *Router) lease(s, home *slot, reason Reason) Lease {

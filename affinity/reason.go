@@ -15,6 +15,9 @@ const (
 	// ReasonCached: another endpoint than the home has more of the prompt, as
 	// this router's own requests have left it there.
 	ReasonCached
+	// ReasonCarried: another endpoint than the home served the conversation's
+	// last turn, as the application says ([Request.Last]).
+	ReasonCarried
 	// ReasonOverLimit: every candidate was at its hard limit, and the least
 	// loaded was taken beyond it ([OverLimitExceed]).
 	ReasonOverLimit
@@ -36,7 +39,7 @@ const (
 var reasonNames = [reasonCount]string{
 	ReasonNone: "none", ReasonHome: "home",
 	ReasonOverflowFull: "overflow-full", ReasonOverflowLoad: "overflow-load", ReasonOverLimit: "over-limit",
-	ReasonCached:   "cached",
+	ReasonCached: "cached", ReasonCarried: "carried",
 	ReasonFailover: "failover", ReasonUnavailable: "unavailable",
 	ReasonLeastLoaded: "least-loaded", ReasonRoundRobin: "round-robin", ReasonRandom: "random",
 	ReasonSticky: "sticky",

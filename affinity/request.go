@@ -34,11 +34,24 @@ type Request struct {
 	// cache key is another key. They do not pin anything to one endpoint.
 	// FixedPrefix refuses a cache key that is not ASCII or longer than 64.
 	Tenant, CacheKey string
+	// Last is the ID of the endpoint that served the conversation's last turn,
+	// as the application has carried it from there; "" means unknown. It is a
+	// hint for [Affinity], which then takes that endpoint to hold the prompt as
+	// far as the last turn went, and weighs it against the others. It is
+	// ignored when that endpoint is not in the set, does not serve the model, is
+	// unavailable, drains, is at its hard limit, or has been tried.
+	Last string
 	// Sticky is the ID of the endpoint that must serve the request because
 	// state lives there; "" means none.
 	Sticky string
+	// Strategy picks this request's endpoint; "" means the router's. It lets
+	// strategies be compared on one fleet and one set of counts.
+	Strategy Strategy
 	// Tried are the IDs of the endpoints that this call has tried already, in
 	// the order of trying. They are passed over unless nothing else is left;
 	// see [Router.Pick].
 	Tried []string
 }
+
+// previous is Previous within the bounds of Boundaries.
+func (r *Request) previous() int { return max(0, min(r.Previous, len(r.Boundaries))) }

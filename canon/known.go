@@ -44,6 +44,7 @@ const (
 	nDescription
 	nDetail
 	nDocuments
+	nEffort
 	nElse
 	nEncryptedContent
 	nEnum
@@ -178,6 +179,7 @@ var knownNames = [nameCount]string{
 	nDescription:           "description",
 	nDetail:                "detail",
 	nDocuments:             "documents",
+	nEffort:                "effort",
 	nElse:                  "else",
 	nEncryptedContent:      "encrypted_content",
 	nEnum:                  "enum",

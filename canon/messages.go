@@ -62,7 +62,11 @@ func (w *writer) onlyText(i uint32) uint32 {
 			return 0
 		}
 	}
-	if !typed {
+	if !typed || text == 0 {
+		return 0
+	}
+	// Of Anthropic's shape vLLM leaves out two blocks that it would read as a string.
+	if w.api == Messages && (w.nodes[text].aux == 0 || isAttribution(w.decoded(text))) {
 		return 0
 	}
 	return text

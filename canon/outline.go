@@ -152,7 +152,7 @@ func (o *outliner) document() {
 
 func (o *outliner) headField(name string, val uint32) {
 	value := o.valueOf(val)
-	kind, size := TemplateSegment, 0
+	kind, path, size := TemplateSegment, name, 0
 	switch name {
 	case "add_special_tokens":
 		if (o.kind(val) == kindTrue) != (o.out.API == Chat) {
@@ -162,6 +162,17 @@ func (o *outliner) headField(name string, val uint32) {
 		if string(value) == "{}" {
 			return
 		}
+	case "thinking", "output_config":
+		if o.kind(val) == kindObject {
+			member := "type"
+			if name == "output_config" {
+				member = "effort"
+			}
+			if val = o.member(val, member); val == 0 || o.kind(val) == kindNull {
+				return
+			}
+			path += "." + member
+		}
 	case "cache_salt":
 		kind = SaltSegment
 	case "documents":
@@ -170,7 +181,7 @@ func (o *outliner) headField(name string, val uint32) {
 			size = len(o.jsonOf(val))
 		}
 	}
-	o.value(kind, name, name, val, size)
+	o.value(kind, name, path, val, size)
 }
 
 // tools adds the tools one by one. Each counts with the comma or bracket after

@@ -159,7 +159,9 @@ func (o *outliner) part(name, path string, i uint32) {
 	if typ != 0 && text != 0 && (o.spells(typ, "text") || o.spells(typ, "input_text") || o.spells(typ, "output_text")) {
 		switch o.kind(text) {
 		case kindString:
-			o.sized(TextSegment, name, path+".text", text)
+			if o.out.API != Messages || o.role != "system" || name == "content.content" || !isAttribution(o.text(text)) {
+				o.sized(TextSegment, name, path+".text", text)
+			}
 			return
 		case kindNull:
 			return

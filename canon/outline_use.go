@@ -45,7 +45,7 @@ func promptUse(api API, name string) use {
 		if api == Responses {
 			return useHead
 		}
-	case "thinking":
+	case "thinking", "output_config":
 		if api == Messages {
 			return useHead
 		}

@@ -22,6 +22,7 @@ type promptWalk struct {
 	rootHash uint64
 	headDone bool
 	rootDone bool
+	system   bool     // what is at hand is system text of Anthropic's shape
 	previous int      // boundaries before the last stretch that the model wrote
 	answer   bool     // the message at hand, or the one before, is the model's
 	elem     rule     // of the elements of the list of messages or items
@@ -101,11 +102,34 @@ func (p *promptWalk) headFields(r rule) {
 			if string(value) == "{}" {
 				return
 			}
+		case nThinking, nOutputConfig:
+			if p.kind(val) == kindObject {
+				if val = p.ofPrompt(f.id, val); val == 0 {
+					return
+				}
+				value = p.canonical(val)
+			}
 		case nDocuments:
 			p.offset += len(value)
 		}
 		p.field(f.name, value)
 	})
+}
+
+// ofPrompt returns the member of an Anthropic setting, the object at i, that
+// reaches the prompt, or 0. vLLM takes output_config.effort as reasoning_effort
+// and the rest of it for the answer; thinking.type, which it is about to read
+// (vllm#53058) and SGLang reads, switches the template's thinking on, while
+// budget_tokens and display are about the answer.
+func (p *promptWalk) ofPrompt(setting nameID, i uint32) uint32 {
+	name := nType
+	if setting == nOutputConfig {
+		name = nEffort
+	}
+	if val := p.find(i, name); val != 0 && p.kind(val) != kindNull {
+		return val
+	}
+	return 0
 }
 
 func (p *promptWalk) toolFields(r rule) {
@@ -130,6 +154,7 @@ func (p *promptWalk) systemFields(r rule) {
 	p.each(r, useSystem, func(f *field, val uint32) {
 		p.startMessage(-1)
 		p.bytes(tagPart, []byte(f.name))
+		p.system = p.api == Messages
 		p.contentOf(val)
 		p.tag(tagClose, 0)
 		p.mark(System)

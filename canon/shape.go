@@ -176,7 +176,8 @@ var shapes = named([...]shape{
 		{id: nSystem, rule: ruleContent, drop: whenNull, use: useSystem},
 		{id: nTools, rule: ruleTools, drop: whenNull | whenNoTools, use: useTools},
 		{id: nToolChoice, rule: ruleToolChoice},
-		{id: nThinking, rule: ruleFlat, drop: whenNull, use: useHead},
+		{id: nThinking, rule: ruleFlat, drop: whenNull, use: useHead},     // its type
+		{id: nOutputConfig, rule: ruleFlat, drop: whenNull, use: useHead}, // its effort
 		mark1, mark2,
 	}, template, sampling),
 

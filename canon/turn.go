@@ -63,6 +63,7 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 	if !leading {
 		p.endHead()
 	}
+	p.system = p.api == Messages && role != 0 && p.spells(role, "system")
 	p.noteAnswer(role, kind)
 	p.startMessage(index)
 	if role != 0 {
@@ -172,7 +173,9 @@ func (p *promptWalk) part(i uint32) {
 	if kind != 0 && text != 0 && (p.spells(kind, "text") || p.spells(kind, "input_text") || p.spells(kind, "output_text")) {
 		switch p.kind(text) {
 		case kindString:
-			p.text(tagText, p.inner(text), int(p.nodes[text].aux))
+			if !p.system || !isAttribution(p.inner(text)) {
+				p.text(tagText, p.inner(text), int(p.nodes[text].aux))
+			}
 			return
 		case kindNull:
 			return
@@ -213,7 +216,10 @@ func (p *promptWalk) part(i uint32) {
 	}
 	p.flush(base)
 	if content != 0 { // of a tool_result, after the id of its call
+		system := p.system
+		p.system = false
 		p.contentOf(content)
+		p.system = system
 	}
 	p.tag(tagClose, 0)
 }
@@ -258,6 +264,13 @@ func (p *promptWalk) callsOf(i uint32) {
 			p.flush(base)
 		}
 	}
+}
+
+// isAttribution reports whether a block of system text is the header that Claude
+// Code puts first, with a hash of each request in it. vLLM leaves that block out
+// of the prompt (its entrypoints/anthropic/serving.py), so it is not in the key.
+func isAttribution(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("x-anthropic-billing-header"))
 }
 
 // isMedia reports whether a part of that type is an input that vLLM knows by

@@ -1,11 +1,10 @@
 package client
 
 import (
-	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
+	"github.com/prefixwise/prefixwise/canon"
 	"github.com/prefixwise/prefixwise/discovery"
 	"github.com/prefixwise/prefixwise/middleware"
 )
@@ -27,6 +26,9 @@ type Stats struct {
 	// PromptTokens and CachedTokens add up what engines reported, over the
 	// calls for which they reported both. Reporting is how many those are.
 	PromptTokens, CachedTokens, Reporting uint64
+	// Unreported is for how many calls an engine told the prompt tokens and not
+	// the cached ones; embeddings, which have none, are not counted.
+	Unreported uint64
 	// FirstByte and Total are the times of successful calls: to the first
 	// content of a stream, and to the end of the answer.
 	FirstByte, Total Quantiles
@@ -47,8 +49,15 @@ type EndpointStats struct {
 	// nil when that is unknown.
 	Health string
 	Models []string
-	// InFlight is the number of attempts under way.
+	// InFlight is the number of attempts of this client under way.
 	InFlight int
+	// Gauges is whether the engine tells of itself at /metrics; without it the
+	// strategy Affinity goes by this client's own requests. Running and Waiting
+	// are then the requests of all clients there, and CacheTokens is its KV
+	// memory in tokens, 0 if unknown.
+	Gauges           bool
+	Running, Waiting int
+	CacheTokens      int
 	// Requests counts attempts, and Share is their part of all, 0 to 1.
 	Requests uint64
 	Share    float64
@@ -88,6 +97,9 @@ func (c *Client) Stats() Stats {
 		if m, ok := members[e.ID]; ok {
 			one.URL, one.Health, one.Models = m.URL.String(), m.Health.String(), m.Models
 		}
+		if g, ok := c.fleet.seen(e.ID); ok {
+			one.Gauges, one.Running, one.Waiting, one.CacheTokens = !g.NoPrefixCaching, g.Running, g.Waiting, g.CacheTokens
+		}
 		for reason, n := range e.Reasons {
 			if reason.Overflow() {
 				one.Overflow[reason.String()] = n
@@ -98,28 +110,33 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// collector adds up the calls of a client, without locks.
+// collector takes the calls of a client that have ended. It adds them up
+// without locks.
 type collector struct {
 	calls, failed, refused, canceled, retries atomic.Uint64
-	prompt, cached, reporting                 atomic.Uint64
+	prompt, cached, reporting, unreported     atomic.Uint64
 	firstByte, total                          histogram
+	experiment                                *experiment // nil without one
 }
 
 func (c *collector) trace() *middleware.Trace { return &middleware.Trace{Done: c.done} }
 
 func (c *collector) done(d middleware.Done) {
 	c.calls.Add(1)
+	if c.experiment != nil {
+		c.experiment.done(&d)
+	}
 	if d.Attempts > 1 {
 		c.retries.Add(uint64(d.Attempts - 1))
 	}
-	switch {
-	case errors.Is(d.Err, context.Canceled):
+	switch d.Outcome() {
+	case middleware.OutcomeCanceled:
 		c.canceled.Add(1)
 		return
-	case d.Err != nil:
+	case middleware.OutcomeFailed:
 		c.failed.Add(1)
 		return
-	case d.Status >= 400:
+	case middleware.OutcomeRefused:
 		c.refused.Add(1)
 		return
 	}
@@ -127,6 +144,8 @@ func (c *collector) done(d middleware.Done) {
 		c.prompt.Add(uint64(d.PromptTokens))
 		c.cached.Add(uint64(d.CachedTokens))
 		c.reporting.Add(1)
+	} else if d.PromptTokens >= 0 && d.API != canon.Embeddings {
+		c.unreported.Add(1)
 	}
 	if d.FirstByte > 0 {
 		c.firstByte.add(d.FirstByte)
@@ -139,7 +158,8 @@ func (c *collector) stats() Stats {
 		Calls: c.calls.Load(), Failed: c.failed.Load(), Refused: c.refused.Load(), Canceled: c.canceled.Load(),
 		Retries:      c.retries.Load(),
 		PromptTokens: c.prompt.Load(), CachedTokens: c.cached.Load(), Reporting: c.reporting.Load(),
-		FirstByte: c.firstByte.quantiles(), Total: c.total.quantiles(),
+		Unreported: c.unreported.Load(),
+		FirstByte:  c.firstByte.quantiles(), Total: c.total.quantiles(),
 	}
 }
 
