@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -127,13 +128,18 @@ func (c *call) report(status int, err error) {
 	d.Status, d.Err = status, err
 	d.Attempts = c.attempts
 	d.API, d.Model, d.Stream = c.api, c.prompt.Model, c.prompt.Stream
-	d.Total = time.Since(c.start)
+	d.Head, d.Root, d.Boundaries = c.prompt.Head, c.prompt.Root, c.prompt.Boundaries
+	d.Session, d.Tenant, d.CacheKey = c.hints.Session, c.hints.Tenant, c.cacheKey()
+	d.Start, d.Total = c.start, time.Since(c.start)
 	for _, t := range c.traces {
 		if t.Done != nil {
 			t.Done(*d)
 		}
 	}
 }
+
+// cacheKey returns the cache key of the hints, or else that of the request.
+func (c *call) cacheKey() string { return cmp.Or(c.hints.CacheKey, c.prompt.CacheKey) }
 
 // overdue tells whether the call's own time limit is over at t.
 func (c *call) overdue(t time.Time) bool { return !c.deadline.IsZero() && !t.Before(c.deadline) }

@@ -56,7 +56,7 @@ func newFlight(ctx context.Context, r *route, c *call, lease affinity.Lease, ep 
 	d := &c.done
 	r.Flights.add(f)
 	reason := f.lease.Reason()
-	d.Endpoint, d.Strategy = ep.ID, string(r.Router.Strategy())
+	d.Endpoint, d.Strategy = ep.ID, string(c.want.Strategy)
 	d.Reason, d.Overflow = reason.String(), reason.Overflow()
 	return f
 }

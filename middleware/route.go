@@ -29,6 +29,10 @@ type Routing struct {
 	Router *affinity.Router
 	// Lookup finds an endpoint by its identity. Required.
 	Lookup func(id string) (discovery.Endpoint, bool)
+	// Strategy chooses the strategy of a call by what is known of it, for
+	// experiments; "" and nil mean the router's. It is called for each attempt
+	// and must then say the same.
+	Strategy func(*affinity.Request) affinity.Strategy
 	// Wait is called when no endpoint is known yet; it returns when one may
 	// be, or with an error. Nil fails at once.
 	Wait func(context.Context) error
@@ -133,13 +137,16 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
 	c.want = affinity.Request{
 		Model: c.prompt.Model, Head: c.prompt.Head, Root: c.prompt.Root,
-		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.hints.CacheKey,
+		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.cacheKey(),
 		Tried: c.tried,
 	}
-	if c.want.CacheKey == "" {
-		c.want.CacheKey = c.prompt.CacheKey
+	if r.Strategy != nil {
+		c.want.Strategy = r.Strategy(&c.want)
 	}
-	if r.Router.Strategy() == affinity.FixedPrefix && c.prompt.Body != nil {
+	if c.want.Strategy == "" {
+		c.want.Strategy = r.Router.Strategy()
+	}
+	if c.want.Strategy == affinity.FixedPrefix && c.prompt.Body != nil {
 		// Characters of the message text, as SageMaker counts for its
 		// OpenAI-compatible API.
 		c.want.Prefix = c.prompt.FixedPrefix(r.Router.FixedPrefix().Length, canon.Characters)
