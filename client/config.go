@@ -27,6 +27,9 @@ type config struct {
 	header          http.Header // what a go-openai client of the caller's config sends
 	strategy        Strategy
 	fixedPrefix     affinity.FixedPrefixOptions
+	experiment      bool // WithExperiment was given
+	control         Strategy
+	fraction        float64
 	limit           int
 	refuse          bool
 	limitWait       time.Duration
@@ -118,6 +121,12 @@ func (c *config) validate() error {
 		`no endpoints; write client.WithEndpoints("http://host:8000"), or use WithDNS or WithSRV`)
 	_, err := affinity.ParseStrategy(string(c.strategy))
 	say(err != nil, "%w", err)
+	if c.experiment {
+		_, err := affinity.ParseStrategy(string(c.control))
+		say(err != nil, "WithExperiment: %w", err)
+		say(c.control == c.strategy && !c.disabled, "WithExperiment compares %s with itself; give it another strategy as the control", c.control)
+		say(!(c.fraction > 0 && c.fraction < 1), "WithExperiment(…, %v): the control's part is above 0 and below 1; write 0.1 for a tenth", c.fraction)
+	}
 	say(c.limit < 0, "WithLimit(%d) is negative; write 0 for no limit", c.limit)
 	say(c.limitWait < 0, "WithLimitWait(%v) is negative; write 0 for no wait", c.limitWait)
 	say(c.limitWait > 0 && c.limit == 0, "WithLimitWait has no limit to wait at; add WithLimit(n)")

@@ -100,17 +100,22 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// collector adds up the calls of a client, without locks.
+// collector takes the calls of a client that have ended. It adds them up
+// without locks.
 type collector struct {
 	calls, failed, refused, canceled, retries atomic.Uint64
 	prompt, cached, reporting, unreported     atomic.Uint64
 	firstByte, total                          histogram
+	experiment                                *experiment // nil without one
 }
 
 func (c *collector) trace() *middleware.Trace { return &middleware.Trace{Done: c.done} }
 
 func (c *collector) done(d middleware.Done) {
 	c.calls.Add(1)
+	if c.experiment != nil {
+		c.experiment.done(&d)
+	}
 	if d.Attempts > 1 {
 		c.retries.Add(uint64(d.Attempts - 1))
 	}
