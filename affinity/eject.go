@@ -73,6 +73,9 @@ type standing struct {
 
 func (s *standing) bad() bool { return !s.until.IsZero() || s.ramp > 0 }
 
+// aside tells whether picks pass over the endpoint.
+func (s *standing) aside() bool { return s.held && s.ramp == 0 }
+
 // judge takes the outcome of a lease into account. The clean case, an endpoint
 // without trouble that did well, takes no lock.
 func (r *Router) judge(l *Lease, o *Outcome, now time.Time) {
@@ -110,7 +113,7 @@ func (l *Lease) Stalled() {
 	}
 	r := l.router
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	if s := &l.tally.standing; s.until.IsZero() {
 		r.setAside(l.tally, 0, r.now())
 		s.stalled = true
@@ -125,7 +128,7 @@ func (r *Router) praise(l *Lease, now time.Time) {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	s := &t.standing
 	switch {
 	case s.stalled && !s.until.IsZero():
@@ -149,7 +152,7 @@ func (r *Router) praise(l *Lease, now time.Time) {
 // be left alone, 0 if it did not.
 func (r *Router) blame(l *Lease, aside time.Duration, now time.Time) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	s := &l.tally.standing
 	switch {
 	case !s.until.IsZero():
@@ -199,7 +202,7 @@ func (r *Router) tick() {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	for _, t := range r.tallies {
 		s := &t.standing
 		if s.until.IsZero() || now.Before(s.until) {
@@ -267,6 +270,39 @@ func (r *Router) hold(endpoints []Endpoint) []Endpoint {
 // publish makes the snapshot that picks see. The caller holds the lock.
 func (r *Router) publish() {
 	r.snap.Store(newSnapshot(r.hold(r.members), r.tallies, r.limit, r.snap.Load(), r.lot))
+	if r.onAside == nil {
+		return
+	}
+	for i := range r.members {
+		t := r.tallies[r.members[i].ID]
+		aside := t.standing.aside()
+		if aside == t.told {
+			continue
+		}
+		t.told = aside
+		if aside {
+			r.news = append(r.news, news{t.id, t.standing.until})
+		} else {
+			r.news = append(r.news, news{id: t.id})
+		}
+	}
+}
+
+// news is what [Options.OnAside] is to be told.
+type news struct {
+	id    string
+	until time.Time
+}
+
+// unlock releases the lock and tells the news, which must not be told under it:
+// whoever hears them may write a log.
+func (r *Router) unlock() {
+	all := r.news
+	r.news = nil
+	r.mu.Unlock()
+	for _, n := range all {
+		r.onAside(n.id, n.until)
+	}
 }
 
 // Untried reports whether an available endpoint that could serve req has not

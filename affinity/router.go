@@ -64,6 +64,12 @@ type Options struct {
 	// by the goroutine that released it: it must not block. Nil means nothing
 	// is called.
 	OnRelease func(Released)
+	// OnAside is called when an endpoint is set aside, with the time until
+	// which, and when it gets requests again, with the zero time. It runs in
+	// the goroutine that brought that about, so it must not block; news that
+	// follow close upon each other may come in another order. Nil means
+	// nothing is called.
+	OnAside func(endpoint string, until time.Time)
 }
 
 // defaultFloor and defaultLoadFactor have their origins at the fields above.
@@ -86,6 +92,7 @@ type Router struct {
 	refuse    bool
 	now       func() time.Time
 	onRelease func(Released)
+	onAside   func(endpoint string, until time.Time)
 	eject     *Ejection // nil: never
 
 	snap     atomic.Pointer[snapshot]
@@ -112,6 +119,7 @@ type Router struct {
 	tallies    map[string]*tally
 	members    []Endpoint
 	generation uint64
+	news       []news
 }
 
 // New returns a router without endpoints; give it some with [Router.Set]. It
@@ -138,7 +146,7 @@ func New(o Options) (*Router, error) {
 	r := &Router{
 		floor: defaultFloor, factor: uint64(defaultLoadFactor * (1 << loadFraction)),
 		prefix: o.FixedPrefix, limit: o.Limit, refuse: o.OverLimit == OverLimitRefuse,
-		now: o.Now, onRelease: o.OnRelease,
+		now: o.Now, onRelease: o.OnRelease, onAside: o.OnAside,
 		tallies: map[string]*tally{},
 	}
 	if o.Ejection != nil {
@@ -196,7 +204,7 @@ func (r *Router) Set(endpoints []Endpoint) error {
 		return err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	r.generation++
 	r.members = slices.Clone(endpoints)
 	present := make(map[string]bool, len(endpoints))
