@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -39,6 +40,9 @@ type Client struct {
 	fleet     *fleet
 	http      *http.Client
 	collector *collector
+	canon     *canon.Canonicalizer
+	sessions  *sessions
+	logger    *slog.Logger
 	close     sync.Once
 }
 
@@ -171,7 +175,10 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 	inner.Timeout = 0 // it would cut streams that are alive
 	inner.Transport = &scope{fleet: middleware.Chain(layers...)(f.transport), transport: f.transport, other: c.base}
 	cfg.BaseURL, cfg.HTTPClient = fleetURL, inner
-	return &Client{Client: openai.NewClientWithConfig(cfg), fleet: f, http: inner, collector: stats}, nil
+	return &Client{
+		Client: openai.NewClientWithConfig(cfg), fleet: f, http: inner, collector: stats,
+		canon: canonicalizer, sessions: newSessions(c.sessions), logger: c.logger,
+	}, nil
 }
 
 // HTTPClient returns the client for SDKs that take an *http.Client. Requests
@@ -214,7 +221,11 @@ type scope struct {
 
 func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Host == fleetHost {
-		return s.fleet.RoundTrip(req)
+		resp, err := s.fleet.RoundTrip(req)
+		if err == nil {
+			keepAnswer(req.Context(), resp)
+		}
+		return resp, err
 	}
 	if s.other != nil {
 		return s.other.RoundTrip(req)

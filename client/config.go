@@ -42,6 +42,7 @@ type config struct {
 	linkLocal       bool
 	logger          *slog.Logger
 	observers       []*Trace
+	sessions        SessionOptions
 	disabled        bool
 }
 
@@ -128,6 +129,7 @@ func (c *config) validate() error {
 	say(c.resolveInterval < 0, "WithResolveInterval(%v) is negative; write 0 for the default of 10 s", c.resolveInterval)
 	say(c.logger == nil, "WithLogger was given nil; leave it out to log nothing")
 	say(c.base != nil && c.tls != nil, "WithTLS and WithTransport exclude each other; set TLSClientConfig of the transport")
+	say(c.sessions.Max < 0, "WithSessions: Max %d is negative; write 0 for the default of 1,024", c.sessions.Max)
 	for _, t := range c.observers {
 		say(t == nil, "WithObserver was given nil; give it a *client.Trace")
 	}

@@ -234,6 +234,12 @@ func WithObserver(t *Trace) Option {
 	return optionFunc(func(c *config) { c.observers = append(c.observers, t) })
 }
 
+// WithSessions sets how many sessions the client keeps and for how long, and
+// what is told of rewritten history; see [Client.Session].
+func WithSessions(o SessionOptions) Option {
+	return optionFunc(func(c *config) { c.sessions = o })
+}
+
 // Strategy names a way of picking endpoints.
 type Strategy = affinity.Strategy
 
