@@ -197,7 +197,14 @@ func (c *Client) BaseURL() string { return fleetURL }
 func (c *Client) Ready(ctx context.Context) error { return c.fleet.watcher.Ready(ctx) }
 
 // SetStrategy changes how endpoints are picked, for calls that begin later.
-func (c *Client) SetStrategy(s Strategy) error { return c.fleet.router.SetStrategy(s) }
+func (c *Client) SetStrategy(s Strategy) error {
+	was := c.fleet.router.Strategy()
+	if err := c.fleet.router.SetStrategy(s); err != nil {
+		return err
+	}
+	logStrategy(c.fleet.logger, was, s)
+	return nil
+}
 
 // Close stops the client's goroutines and closes its unused connections. Calls
 // that are under way end as they would have. It is safe to call it again.
