@@ -87,6 +87,13 @@ func (s *scripted) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("connection to %s refused", req.URL.Host)
 	}
 	body := `{"choices":[{"message":{"role":"assistant","content":"secret"},"finish_reason":"stop"}],"error":{"message":"secret"}}`
+	if req.URL.Path == "/metrics" {
+		body = ""
+		for _, name := range []string{"num_requests_running", "num_requests_waiting", "prefix_cache_queries_total",
+			"prefix_cache_hits_total", "prompt_tokens_total", "time_to_first_token_seconds_count"} {
+			body += "vllm:" + name + `{engine="0"} 0` + "\n"
+		}
+	}
 	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}, nil
 }
@@ -137,6 +144,11 @@ func TestStateChangesAreLogged(t *testing.T) {
 		step("leaves", 20*time.Second, func() { fleet.names = fleet.names[:3] }, "joined=[] left=[http://d:1]")
 		step("DNS fails", 20*time.Second, func() { fleet.dns = errors.New("no such host") }, "WARN discovery: resolution failed")
 		step("DNS works", 20*time.Second, func() { fleet.dns = nil }, "INFO discovery: resolution works again")
+
+		ask(1) // the engines of an idle client are not asked
+		step("gauges lost", 5*time.Second, func() { fleet.status["c:1/metrics"] = 404 }, "WARN discovery: metrics not read")
+		ask(1)
+		step("gauges back", 40*time.Second, func() { delete(fleet.status, "c:1/metrics") }, "INFO discovery: metrics are read again endpoint=http://c:1")
 
 		require.NoError(t, c.SetStrategy(RoundRobin))
 		require.NoError(t, c.SetStrategy(RoundRobin))
