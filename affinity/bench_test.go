@@ -45,6 +45,9 @@ func TestPickDoesNotAllocate(t *testing.T) {
 					tried := [2]string{"http://10.0.0.1:8000", "http://10.0.0.2:8000"}
 					root++
 					req := Request{Root: root, Prefix: root, Session: "s", Tenant: "t", CacheKey: "c", Model: "m", Last: "http://10.0.0.3:8000", Tried: tried[:root%3]}
+					if root%2 == 0 {
+						req.Strategy = strategy
+					}
 					lease, err := r.Pick(&req)
 					if err != nil {
 						t.Fatal(err)

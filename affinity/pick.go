@@ -17,7 +17,7 @@ import (
 //
 // The errors are [ErrNoEndpoints], a *[ModelError], [ErrOverLimit] (only with
 // [OverLimitRefuse]), for a sticky request a *[StickyError], and with
-// [FixedPrefix] [ErrRoutingID].
+// [FixedPrefix] [ErrRoutingID]; and that of [ParseStrategy] for req.Strategy.
 func (r *Router) Pick(req *Request) (Lease, error) {
 	now := r.clock()
 	r.tick(now)
@@ -30,6 +30,12 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 		return Lease{}, err
 	}
 	strategy := *r.strategy.Load()
+	if req.Strategy != "" {
+		if strategy = req.Strategy; !slices.Contains(strategies, strategy) {
+			_, err := ParseStrategy(strings.Clone(string(strategy)))
+			return Lease{}, err
+		}
+	}
 	key, err := r.key(strategy, req)
 	if err != nil {
 		return Lease{}, err

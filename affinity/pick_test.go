@@ -327,3 +327,25 @@ func TestSessionTenantAndCacheKey(t *testing.T) {
 	require.Greater(t, separated(func(i int) Request { return Request{Session: "s", Tenant: name(i)} }), 8)
 	require.Equal(t, 1, separated(func(i int) Request { return Request{Root: 1, Tenant: "t"} }))
 }
+
+func TestARequestCanNameItsStrategy(t *testing.T) {
+	es := fleet(4)
+	r := newRouter(t, Options{}, es...)
+	req := Request{Root: 7, Strategy: RoundRobin}
+	seen := map[string]bool{}
+	for range 4 {
+		lease := pick(t, r, req)
+		require.Equal(t, ReasonRoundRobin, lease.Reason())
+		seen[lease.Endpoint()] = true
+	}
+	require.Len(t, seen, 4)
+	for _, e := range r.Stats() {
+		require.Equal(t, 1, e.InFlight, "both strategies count alike")
+	}
+	req.Strategy = ""
+	lease := pick(t, r, req)
+	require.Equal(t, ReasonHome, lease.Reason())
+	req.Strategy = "best"
+	_, err := r.Pick(&req)
+	require.ErrorContains(t, err, "use one of")
+}

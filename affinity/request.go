@@ -44,6 +44,9 @@ type Request struct {
 	// Sticky is the ID of the endpoint that must serve the request because
 	// state lives there; "" means none.
 	Sticky string
+	// Strategy picks this request's endpoint; "" means the router's. It lets
+	// strategies be compared on one fleet and one set of counts.
+	Strategy Strategy
 	// Tried are the IDs of the endpoints that this call has tried already, in
 	// the order of trying. They are passed over unless nothing else is left;
 	// see [Router.Pick].

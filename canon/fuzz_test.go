@@ -16,8 +16,9 @@ var apis = []canon.API{canon.Chat, canon.Completions, canon.Embeddings, canon.Re
 
 func seeds(f *testing.F) {
 	for _, c := range reports {
-		f.Add([]byte(c.a))
-		f.Add([]byte(c.b))
+		for _, body := range c.spellings {
+			f.Add([]byte(body))
+		}
 	}
 	for _, c := range untouchables {
 		f.Add([]byte(c.body))

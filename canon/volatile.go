@@ -103,7 +103,10 @@ func volatileAt(text []byte, i int) (Volatile, bool) {
 	if end := uuidAt(text, i); end > 0 {
 		return Volatile{UUIDText, i, end}, true
 	}
-	if end := monthDayYear(text, i, word); end > 0 {
+	if end := wordyDateAt(text, i, word); end > 0 {
+		if bytes.IndexByte(text[i:end], ':') >= 0 {
+			return Volatile{TimeText, i, end}, true
+		}
 		return Volatile{DateText, i, end}, true
 	}
 	if start, end := nonceAt(text, word); end > 0 {

@@ -82,7 +82,45 @@ func monthWord(word []byte) bool {
 	return false
 }
 
-// monthDayYear reads "March 1, 2026", its month being text[i:word].
+var weekdays = [...]string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
+
+// weekdayWord reports whether a word is a day of the week or its three-letter
+// form. It changes with the date that it precedes.
+func weekdayWord(word []byte) bool {
+	if len(word) < 3 || len(word) > 9 {
+		return false
+	}
+	lower := bytes.ToLower(word)
+	for _, d := range weekdays {
+		if string(lower) == d || string(lower) == d[:3] {
+			return true
+		}
+	}
+	return false
+}
+
+// wordyDateAt reads a date that opens with a word, text[i:word]: a month, or a
+// day of the week with a date or a time after it.
+func wordyDateAt(text []byte, i, word int) int {
+	if !weekdayWord(text[i:word]) {
+		return monthDayYear(text, i, word)
+	}
+	at := skip(text, word, " ,.", 2)
+	if at == word || at == len(text) {
+		return 0
+	}
+	if !isDigit(text[at]) {
+		end := at
+		for end < len(text) && isWord(text[end]) && end-at < 10 {
+			end++
+		}
+		return monthDayYear(text, at, end)
+	}
+	return max(isoDateAt(text, at), dayMonthYear(text, at), clockAt(text, at))
+}
+
+// monthDayYear reads "March 1, 2026" at i, or "Mar 1 14:05:09 UTC 2026" as date(1)
+// prints it; the month is text[i:word].
 func monthDayYear(text []byte, i, word int) int {
 	if !monthWord(text[i:word]) {
 		return 0
@@ -93,6 +131,14 @@ func monthDayYear(text []byte, i, word int) int {
 		return 0
 	}
 	j = skip(text, skip(text, day, "stndrh", 2), " ,", 2)
+	if clock := clockAt(text, j); clock > 0 {
+		j = skip(text, clock, " ", 1)
+		zone := j
+		for zone < len(text) && zone-j < 5 && text[zone]-'A' < 26 {
+			zone++
+		}
+		j = skip(text, zone, " ", 1)
+	}
 	return yearAt(text, j)
 }
 

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,6 +23,10 @@ type Hints struct {
 	// of different tenants, they do not pin them.
 	Tenant   string
 	CacheKey string
+	// Placement is where the conversation's last response came from, as its
+	// [HeaderPlacement] said. It is advice: an endpoint that is gone or full is
+	// not waited for.
+	Placement string
 	// ExtraBody has members to set at the root of a JSON request body, for
 	// fields that an SDK has no name for (cache_salt, priority, documents).
 	ExtraBody map[string]any
@@ -41,6 +46,9 @@ func WithHints(ctx context.Context, h Hints) context.Context {
 	}
 	if h.CacheKey == "" {
 		h.CacheKey = old.CacheKey
+	}
+	if h.Placement == "" {
+		h.Placement = old.Placement
 	}
 	extra := maps.Clone(old.ExtraBody)
 	if extra == nil {
@@ -127,13 +135,18 @@ func (c *call) report(status int, err error) {
 	d.Status, d.Err = status, err
 	d.Attempts = c.attempts
 	d.API, d.Model, d.Stream = c.api, c.prompt.Model, c.prompt.Stream
-	d.Total = time.Since(c.start)
+	d.Head, d.Root, d.Boundaries = c.prompt.Head, c.prompt.Root, c.prompt.Boundaries
+	d.Session, d.Tenant, d.CacheKey = c.hints.Session, c.hints.Tenant, c.cacheKey()
+	d.Start, d.Total = c.start, time.Since(c.start)
 	for _, t := range c.traces {
 		if t.Done != nil {
 			t.Done(*d)
 		}
 	}
 }
+
+// cacheKey returns the cache key of the hints, or else that of the request.
+func (c *call) cacheKey() string { return cmp.Or(c.hints.CacheKey, c.prompt.CacheKey) }
 
 // overdue tells whether the call's own time limit is over at t.
 func (c *call) overdue(t time.Time) bool { return !c.deadline.IsZero() && !t.Before(c.deadline) }

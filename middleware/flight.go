@@ -56,7 +56,7 @@ func newFlight(ctx context.Context, r *route, c *call, lease affinity.Lease, ep 
 	d := &c.done
 	r.Flights.add(f)
 	reason := f.lease.Reason()
-	d.Endpoint, d.Strategy = ep.ID, string(r.Router.Strategy())
+	d.Endpoint, d.Strategy = ep.ID, string(c.want.Strategy)
 	d.Reason, d.Overflow = reason.String(), reason.Overflow()
 	return f
 }
@@ -202,6 +202,7 @@ func (f *flight) reason(err error) error {
 // describe tells the caller by header where its response is from.
 func (f *flight) describe(h http.Header) {
 	h.Set(HeaderEndpoint, f.endpoint.ID)
+	h.Set(HeaderPlacement, PlacementToken(f.endpoint.ID))
 	h.Set(HeaderStrategy, f.call.done.Strategy)
 	h.Set(HeaderAttempts, strconv.Itoa(f.call.attempts))
 	h.Del(HeaderOverflow)

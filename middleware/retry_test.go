@@ -337,11 +337,20 @@ func TestRetriesAreTraced(t *testing.T) {
 	trace := &Trace{
 		Picked:   func(p Picked) { p.SetHeader, p.URL = nil, nil; log = append(log, p) },
 		Retrying: func(r Retrying) { r.Wait = 0; log = append(log, r) },
-		Done:     func(d Done) { d.Total = 0; log = append(log, d) },
+		Done:     func(d Done) { log = append(log, d) },
 	}
 	ctx := WithTrace(t.Context(), trace)
+	begin := time.Now()
 	_, err := post(ctx, f.chain(f.routing(), RetryOptions{MinWait: 1}), chatPath, chat)
 	require.NoError(t, err)
+	prompt, err := canon.Canonicalize(canon.Chat, []byte(chat))
+	require.NoError(t, err)
+	last := &log[len(log)-1]
+	done := (*last).(Done)
+	require.WithinRange(t, done.Start, begin, time.Now())
+	require.WithinRange(t, done.Start.Add(done.Total), done.Start, time.Now())
+	done.Start, done.Total = time.Time{}, 0
+	*last = done
 	first, next := log[0].(Picked), log[2].(Picked)
 	require.Equal(t, first.Home, first.Endpoint)
 	require.NotEqual(t, first.Endpoint, next.Endpoint)
@@ -352,7 +361,8 @@ func TestRetriesAreTraced(t *testing.T) {
 		Picked{Attempt: 2, Endpoint: next.Endpoint, Home: first.Endpoint, Strategy: "affinity", Reason: "failover", Overflow: true,
 			API: canon.Chat, Model: "m"},
 		Done{Endpoint: next.Endpoint, Strategy: "affinity", Reason: "failover", Overflow: true, Attempts: 2, API: canon.Chat,
-			Model: "m", Status: 200, PromptTokens: 20, CachedTokens: 16, CompletionTokens: 2},
+			Model: "m", Head: prompt.Head, Root: prompt.Root, Boundaries: prompt.Boundaries,
+			Status: 200, PromptTokens: 20, CachedTokens: 16, CompletionTokens: 2},
 	}, log)
 }
 

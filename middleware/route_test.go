@@ -235,3 +235,63 @@ func TestEngineCannotPoseAsTheNetwork(t *testing.T) {
 	require.False(t, beforeSending(&EngineError{Message: "net/http: TLS handshake timeout"}))
 	require.True(t, beforeSending(&net.OpError{Op: "dial", Err: errors.New("refused")}))
 }
+
+// The rule of SageMaker has ids of up to 64 ASCII characters. Whatever carries
+// one that is longer is refused before anything is sent, under that rule only.
+func TestFixedPrefixRefusesItsIDs(t *testing.T) {
+	long := strings.Repeat("x", 65)
+	inBody := `{"model":"m","prompt_cache_key":"` + long + `","messages":[{"role":"user","content":"hello"}]}`
+	for name, tt := range map[string]struct {
+		hints   Hints
+		body    string
+		refused bool
+	}{
+		"long cache key":            {Hints{CacheKey: long}, chat, true},
+		"not ASCII":                 {Hints{CacheKey: "schlüssel"}, chat, true},
+		"long in the body":          {Hints{}, inBody, true},
+		"the hint takes precedence": {Hints{CacheKey: "short"}, inBody, false},
+		"sessions and tenants":      {Hints{Session: long, Tenant: long + "ü"}, chat, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+			ctx := WithHints(t.Context(), tt.hints)
+			rt := f.chain(f.routing(), RetryOptions{})
+			_, err := post(ctx, rt, chatPath, tt.body)
+			require.NoError(t, err, "the default strategy takes any id")
+			require.NoError(t, f.router.SetStrategy(affinity.FixedPrefix))
+			_, err = post(ctx, rt, chatPath, tt.body)
+			if !tt.refused {
+				require.NoError(t, err)
+				return
+			}
+			var failed *Error
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, PhasePick, failed.Phase)
+			require.ErrorIs(t, err, affinity.ErrRoutingID)
+			require.ErrorContains(t, err, "hash a longer one")
+			require.NotContains(t, err.Error(), "xxx", "an id is not for logs")
+			require.Equal(t, 1, f.attempts(), "nothing is sent")
+			require.Zero(t, f.inFlight())
+		})
+	}
+}
+
+func TestStrategyOfACall(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	r := f.routing()
+	var root uint64
+	r.Strategy = func(req *affinity.Request) affinity.Strategy {
+		root = req.Root
+		return affinity.Random
+	}
+	var done Done
+	ctx := WithTrace(t.Context(), &Trace{Done: func(d Done) { done = d }})
+	resp, err := post(ctx, f.chain(r, RetryOptions{}), chatPath, chat)
+	require.NoError(t, err)
+	require.Equal(t, "random", resp.Header.Get(HeaderStrategy))
+	_, err = readAll(resp)
+	require.NoError(t, err)
+	require.Equal(t, "random", done.Strategy)
+	require.Equal(t, "random", done.Reason)
+	require.NotZero(t, root)
+}

@@ -75,6 +75,8 @@ type FirstByte struct {
 
 // Done describes a call that has ended.
 type Done struct {
+	// Start is when the call began.
+	Start time.Time
 	// Endpoint served the last attempt, empty if none was picked.
 	Endpoint string
 	// Strategy, Reason and Overflow are those of the last attempt.
@@ -86,6 +88,14 @@ type Done struct {
 	// Model is the model that the request names.
 	Model  string
 	Stream bool
+	// Head, Root and Boundaries are the hashes of the prompt's prefixes; see
+	// canon.Result. They are zero for requests that [Canonicalize] has not
+	// read. Boundaries must not be changed.
+	Head, Root uint64
+	Boundaries []canon.Boundary
+	// Session, Tenant and CacheKey are what the request was placed by, beside
+	// its prompt; see [Hints].
+	Session, Tenant, CacheKey string
 	// Status is the HTTP status of the response, 0 if there is none.
 	Status int
 	// Err is why the call failed: nil for a complete answer, and for an

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prefixwise/prefixwise/discovery"
 )
 
 // settings are the command line.
@@ -27,9 +29,22 @@ type settings struct {
 	scaleDel  float64
 	windowAt  float64
 	horizon   time.Duration
+	engine    engineNumbers
 	json      bool
 	quiet     bool
+
+	endpoints   []string // real ones; none: simulate
+	model       string
+	concurrency int
+	apart       string
+	given       map[string]bool // the flags on the command line
 }
+
+// How caches are kept apart between the arms of a measurement.
+const (
+	apartSalt  = "salt"
+	apartReset = "reset"
+)
 
 // referenceInstances is the size of fleet for which rate 1 is a trace's own
 // rate; a larger fleet gets proportionally more.
@@ -58,12 +73,54 @@ func parseSettings(args []string, stderr io.Writer) (*settings, error) {
 	f.Float64Var(&s.scaleDel, "scale-del", 0, "drain an engine at this `fraction` of the trace")
 	f.Float64Var(&s.windowAt, "window-at", 0, "measure the ten minutes from this `fraction` of the trace on, without a change of the fleet")
 	f.DurationVar(&s.horizon, "horizon", 0, "closed loops send nothing after this time; 0 means no end")
+	engine := f.String("engine", "", "the simulated engine: `list` of name=value and of JSON files with such members (see engine.go)")
+	endpoints := f.String("endpoints", "", "measure on these instances, in real time: a comma `list` of URLs (simulates the same beside it)")
+	f.StringVar(&s.model, "model", "", "with -endpoints: the model's `name`; empty means the first that they serve")
+	f.IntVar(&s.concurrency, "concurrency", 0, "requests in flight at most; 0 means no bound in simulation and 256 with -endpoints")
+	f.StringVar(&s.apart, "apart", apartSalt, "with -endpoints: how the arms' caches are kept apart: salt (cache_salt) or reset (POST /reset_prefix_cache)")
 	f.BoolVar(&s.json, "json", false, "print one JSON object a line for each arm")
 	f.BoolVar(&s.quiet, "quiet", false, "show no progress")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
+	s.given = map[string]bool{}
+	f.Visit(func(f *flag.Flag) { s.given[f.Name] = true })
+	var err error
+	if s.engine, err = parseEngine(*engine); err != nil {
+		return nil, err
+	}
+	if *endpoints != "" {
+		s.endpoints = strings.Split(*endpoints, ",")
+		if err := s.measure(clients); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.complete(f, *policies, *clients)
+}
+
+// measured concurrency, and what is not possible on real instances.
+const defaultConcurrencyBound = 256
+
+// measure sets what is different on real instances: every arm takes as long as
+// the trace, so there is one of each unless more are asked for.
+func (s *settings) measure(clients *string) error {
+	if !s.given["clients"] {
+		*clients = "1"
+	}
+	if !s.given["seeds"] {
+		s.seeds = 1
+	}
+	if s.concurrency == 0 {
+		s.concurrency = defaultConcurrencyBound
+	}
+	for _, name := range []string{"instances", "scale-add", "scale-del"} {
+		if s.given[name] {
+			return fmt.Errorf("-%s is for simulations; with -endpoints the fleet is as it is", name)
+		}
+	}
+	s.instances = len(s.endpoints)
+	_, err := discovery.Static(s.endpoints...)
+	return err
 }
 
 func (s *settings) complete(f *flag.FlagSet, policies, clients string) error {
@@ -78,6 +135,10 @@ func (s *settings) complete(f *flag.FlagSet, policies, clients string) error {
 		return fmt.Errorf("-cache is %d tokens; use at least 1024", s.cache)
 	case !(s.rate > 0) || !(s.speed > 0):
 		return errors.New("-rate and -speed must be above 0")
+	case s.concurrency < 0:
+		return fmt.Errorf("-concurrency is %d; use 0 for the default, or more", s.concurrency)
+	case s.apart != apartSalt && s.apart != apartReset:
+		return fmt.Errorf("-apart is %q; use salt or reset", s.apart)
 	case s.seeds < 1:
 		return errors.New("-seeds must be at least 1")
 	case s.scaleDel > 0 && s.instances < 2:
@@ -106,23 +167,27 @@ func (s *settings) window(t *trace) (time.Duration, bool) {
 	return time.Duration(f * float64(t.duration())), f > 0
 }
 
-// load reads or makes the traffic.
-func (s *settings) load() (*trace, error) {
-	if spec, ok := strings.CutPrefix(s.trace, "gen:"); ok {
-		t, err := generate(spec, s.seed)
-		if err == nil {
-			t.scale(s.rate)
-		}
-		return t, err
-	}
-	t, err := loadTrace(s.trace)
+// load reads or makes the traffic. No prompt is longer than longest tokens.
+func (s *settings) load(longest int) (*trace, error) {
+	t, rate, err := s.traffic()
 	if err != nil {
 		return nil, err
 	}
-	t.fit(s.cache)
+	t.fit(longest)
 	if s.first > 0 {
 		t.cut(s.first)
 	}
-	t.scale(s.rate * float64(s.instances) / referenceInstances)
+	t.scale(rate)
+	t.number()
 	return t, nil
+}
+
+// traffic returns the trace as it is, and the factor for its arrivals.
+func (s *settings) traffic() (*trace, float64, error) {
+	if spec, ok := strings.CutPrefix(s.trace, "gen:"); ok {
+		t, err := generate(spec, s.seed)
+		return t, s.rate, err
+	}
+	t, err := loadTrace(s.trace)
+	return t, s.rate * float64(s.instances) / referenceInstances, err
 }

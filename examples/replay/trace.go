@@ -17,6 +17,8 @@ type trace struct {
 	block    int // tokens of one block
 	requests []*request
 	closed   bool // some requests wait for the one before them
+
+	shortened int // requests that were too long for the engine
 }
 
 // A request is one prompt. Its hashes are chained: equal hashes mean that the
@@ -31,6 +33,8 @@ type request struct {
 	head     int // leading blocks that other conversations share: tools and system text
 	root     int // leading blocks that the conversation's first request had
 	previous int // leading blocks that the conversation's last request had; 0 for the first
+
+	position int // in the trace
 
 	next  *request      // sent when this one is over (closed loop)
 	think time.Duration // and this much later
@@ -109,6 +113,30 @@ var errEmptyTrace = errors.New("no requests in it")
 
 func byArrival(a, b *request) int { return int(a.at - b.at) }
 
+// number sets the positions of the requests.
+func (t *trace) number() {
+	for i, r := range t.requests {
+		r.position = i
+	}
+}
+
+// opening returns the requests that wait for no other.
+func (t *trace) opening() []*request {
+	waits := map[*request]bool{}
+	for _, r := range t.requests {
+		if r.next != nil {
+			waits[r.next] = true
+		}
+	}
+	var first []*request
+	for _, r := range t.requests {
+		if !waits[r] {
+			first = append(first, r)
+		}
+	}
+	return first
+}
+
 // scale makes the requests come factor times as fast.
 func (t *trace) scale(factor float64) {
 	for _, r := range t.requests {
@@ -119,22 +147,25 @@ func (t *trace) scale(factor float64) {
 
 // cut keeps the first part of the trace only.
 func (t *trace) cut(length time.Duration) {
-	n := 0
+	kept := map[*request]bool{}
 	for _, r := range t.requests {
-		if r.at < length {
-			t.requests[n] = r
-			n++
+		kept[r] = r.at < length
+	}
+	t.requests = slices.DeleteFunc(t.requests, func(r *request) bool { return !kept[r] })
+	for _, r := range t.requests {
+		if !kept[r.next] {
+			r.next = nil
 		}
 	}
-	t.requests = t.requests[:n]
 }
 
-// fit shortens prompts that an instance's memory could not hold: a tenth of it
-// stays free, so that the longest prompt does not have to be alone.
-func (t *trace) fit(cacheTokens int) {
-	most := cacheTokens / 10 * 9
+// fit shortens prompts that would be longer, with their answers, than most
+// tokens, and counts them.
+func (t *trace) fit(most int) {
 	for _, r := range t.requests {
 		if r.prompt+r.output > most {
+			t.shortened++
+			r.output = min(r.output, max(1, most/2))
 			r.prompt = max(1, most-r.output)
 			r.hashes = r.hashes[:min(len(r.hashes), r.prompt/t.block)]
 		}
