@@ -20,18 +20,18 @@ type ejecting struct {
 	*Router
 	t     testing.TB
 	now   time.Time
-	heard map[string]time.Time // what OnAside has said last
+	heard map[string]time.Duration // what OnAside has said last
 }
 
 func newEjecting(t testing.TB, n int, o Options) *ejecting {
-	e := &ejecting{t: t, now: time.Unix(1_000_000, 0), heard: map[string]time.Time{}}
+	e := &ejecting{t: t, now: time.Unix(1_000_000, 0), heard: map[string]time.Duration{}}
 	if o.Ejection == nil {
 		o.Ejection = &Ejection{}
 	}
 	o.Now = func() time.Time { return e.now }
-	o.OnAside = func(id string, until time.Time) {
-		require.NotEqual(t, e.heard[id].IsZero(), until.IsZero(), "no news of %s", id)
-		e.heard[id] = until
+	o.OnAside = func(id string, d time.Duration) {
+		require.NotEqual(t, e.heard[id] > 0, d > 0, "no news of %s", id)
+		e.heard[id] = d
 		e.Stats() // the router can be asked
 	}
 	r, err := New(o)
@@ -64,7 +64,7 @@ func (e *ejecting) at(id string, n int, o Outcome) {
 
 func (e *ejecting) aside() (ids []string) {
 	for _, s := range e.Stats() {
-		require.NotEqual(e.t, s.Aside, e.heard[s.ID].IsZero(), "of %s OnAside says otherwise", s.ID)
+		require.Equal(e.t, s.Aside, e.heard[s.ID] > 0, "of %s OnAside says otherwise", s.ID)
 		if s.Aside {
 			ids = append(ids, s.ID)
 		}

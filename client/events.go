@@ -11,13 +11,13 @@ import (
 
 // logAside returns what logs that an endpoint is set aside because it fails,
 // and that it gets requests again.
-func logAside(l *slog.Logger) func(endpoint string, until time.Time) {
-	return func(endpoint string, until time.Time) {
-		if until.IsZero() {
+func logAside(l *slog.Logger) func(endpoint string, d time.Duration) {
+	return func(endpoint string, d time.Duration) {
+		if d == 0 {
 			l.Info("endpoint gets requests again", "endpoint", endpoint)
 			return
 		}
-		l.Warn("endpoint is set aside", "endpoint", endpoint, "for", time.Until(until).Round(time.Millisecond))
+		l.Warn("endpoint is set aside", "endpoint", endpoint, "for", d.Round(time.Millisecond))
 	}
 }
 
