@@ -34,6 +34,7 @@ type tally struct {
 
 	left     uint64 // the generation in which the endpoint left, 0 while it is a member; guarded by Router.mu
 	standing standing
+	told     bool // the last news of OnAside: that it is set aside; guarded by Router.mu
 }
 
 // acquire counts one more in flight, unless that would exceed the limit; 0
