@@ -132,12 +132,12 @@ func TestHeadsForget(t *testing.T) {
 }
 
 func TestPrices(t *testing.T) {
-	idle := newPrices(nil, 1, 0, 1)
+	idle := newPrices(nil, 1, 0, 1, 1)
 	require.Equal(t, awayMargin, idle.away)
 	require.InDelta(t, 3, idle.cost(2, 1, 1, 0), 1e-9)
 	require.InDelta(t, 5, idle.cost(2, 1, 2, 0), 1e-9, "one above the mean")
 	require.Equal(t, idle.cost(2, 1, 3, 0), idle.cost(2, 1, 9, 0))
-	busy := newPrices(&outlook{rate: .5, busy: .5}, 1, .5, 1)
+	busy := newPrices(&outlook{rate: .5, busy: .5}, 1, .5, 1, 1)
 	require.InDelta(t, 2+1*(1+2*3), busy.cost(2, 1, 1, 0), 1e-9)
 	require.InDelta(t, awayMargin+4*.5*1*3, busy.away, 1e-9)
 }

@@ -164,6 +164,7 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 		middleware.Route(middleware.Routing{
 			Router:        f.router,
 			Lookup:        f.lookup,
+			Placed:        f.placement,
 			Strategy:      strategy,
 			Wait:          f.wait,
 			ModelMissing:  f.modelMissing,

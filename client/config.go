@@ -23,6 +23,8 @@ type config struct {
 	resolveInterval time.Duration
 	healthInterval  time.Duration
 	modelsInterval  time.Duration
+	metricsInterval time.Duration
+	indexBytes      int
 	apiKey          string
 	header          http.Header // what a go-openai client of the caller's config sends
 	strategy        Strategy
@@ -136,6 +138,7 @@ func (c *config) validate() error {
 	say(c.ranks < 1, "WithDataParallel(%d): there is at least one rank; write 1 for an engine without ranks", c.ranks)
 	say(c.maxBytes < 0, "WithMaxRequestBytes(%d) is negative; write 0 for the default of 32 MiB", c.maxBytes)
 	say(c.resolveInterval < 0, "WithResolveInterval(%v) is negative; write 0 for the default of 10 s", c.resolveInterval)
+	say(c.indexBytes < 0, "WithIndexBytes(%d) is negative; write 0 for the default of 32 MiB", c.indexBytes)
 	say(c.logger == nil, "WithLogger was given nil; leave it out to log nothing")
 	say(c.base != nil && c.tls != nil, "WithTLS and WithTransport exclude each other; set TLSClientConfig of the transport")
 	say(c.sessions.Max < 0, "WithSessions: Max %d is negative; write 0 for the default of 1,024", c.sessions.Max)
