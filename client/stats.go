@@ -93,7 +93,7 @@ func (c *Client) Stats() Stats {
 	for _, m := range c.fleet.watcher.Members() {
 		members[m.ID] = m
 	}
-	s.sample, s.members = &c.collector.sample, len(members)
+	s.sample, s.members, s.cacheTokens = &c.collector.sample, len(members), c.fleet.cacheTokens()
 	for _, e := range c.fleet.router.Stats() {
 		one := EndpointStats{
 			ID: e.ID, Health: "unknown", InFlight: e.InFlight, Requests: e.Picks, Share: e.Share,
