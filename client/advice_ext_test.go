@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -9,7 +10,7 @@ import (
 )
 
 func TestAdviceSeesLiveTraffic(t *testing.T) {
-	c := experimentClient(t)
+	c := experimentClient(t, client.WithMetrics(time.Second))
 	converse(t, c, 100)
 	a := c.Stats().Advice()
 	require.EqualValues(t, c.Stats().Calls, a.Calls)
