@@ -130,7 +130,10 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 	spread := len(g.all)
 	if at >= 0 && look != nil {
 		if hits := r.headTable().note(head, int(r.tokens(req.Boundaries[at].Bytes))); look.memory > 0 {
-			spread = r.heads.Load().spread(hits, len(g.up), look.memory*float64(len(g.up)))
+			few := r.heads.Load().spread(hits, len(g.up), look.memory*float64(len(g.up)))
+			if few < len(g.up) {
+				spread = few // and not all that are available
+			}
 		}
 	}
 	inflow := func(s *slot) float64 { return s.tally.inflow(now) }

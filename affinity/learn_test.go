@@ -170,3 +170,34 @@ func TestCandidates(t *testing.T) {
 		require.Equal(t, heads[2], few.slots[2].tally.id)
 	}
 }
+
+// More endpoints than a head is ever spread over, some of them unavailable.
+func TestManyEndpointsOfWhichSomeAreUnavailable(t *testing.T) {
+	es := fleet(maxSpread + 8)
+	for i := range 5 {
+		es[i].Unavailable = true
+	}
+	now := time.Unix(0, 0)
+	r := newRouter(t, Options{Now: func() time.Time { return now }}, es...)
+	observe := func() {
+		for _, e := range es {
+			r.Observe(e.ID, Gauges{Running: 1, CacheTokens: 1000})
+		}
+	}
+	observe()
+	for c := uint64(1); c <= 200; c++ {
+		q := turn(c, 3, 2)
+		q.Head = q.Boundaries[0].Hash // one for each, so that not all fit everywhere
+		_, key := q.Keys()
+		l := pick(t, r, q)
+		if c < 100 {
+			require.Equal(t, Order(key, es)[0], l.Home(), "all may have the head")
+		}
+		require.NotContains(t, []string{es[0].ID, es[1].ID, es[2].ID, es[3].ID, es[4].ID}, l.Endpoint())
+		l.Release(outcomeGood)
+		if c == 100 {
+			now = now.Add(2 * sweepEvery)
+			observe()
+		}
+	}
+}

@@ -50,8 +50,7 @@ func (r *Router) Stats() []EndpointStats {
 		m := &r.members[i]
 		e := r.tallies[m.ID].stats()
 		e.Member, e.Unavailable, e.Draining = true, m.Unavailable, m.Draining
-		s := &r.tallies[m.ID].standing
-		e.Aside = s.held && s.ramp == 0
+		e.Aside = r.tallies[m.ID].standing.aside()
 		stats = append(stats, e)
 	}
 	for _, t := range r.tallies {

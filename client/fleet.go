@@ -45,7 +45,10 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 	if c.refuse || c.limitWait > 0 {
 		overLimit = affinity.OverLimitRefuse
 	}
-	router, err := affinity.New(affinity.Options{Strategy: c.strategy, FixedPrefix: c.fixedPrefix, Limit: c.limit, OverLimit: overLimit, Ejection: c.ejection, IndexBytes: c.indexBytes})
+	router, err := affinity.New(affinity.Options{
+		Strategy: c.strategy, FixedPrefix: c.fixedPrefix, IndexBytes: c.indexBytes,
+		Limit: c.limit, OverLimit: overLimit, Ejection: c.ejection, OnAside: logAside(c.logger),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
 	}

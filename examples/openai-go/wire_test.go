@@ -244,17 +244,3 @@ func TestBothSDKsHaveTheSameKeys(t *testing.T) {
 		require.Equal(t, withoutStreamFalse(ours.Body), string(theirs.Body), tt.name)
 	}
 }
-
-func TestRun(t *testing.T) {
-	t.Setenv("PREFIXWISE_ENDPOINTS", "")
-	var out strings.Builder
-	require.NoError(t, run(t.Context(), &out))
-	var requests, engines int
-	var hit float64
-	_, err := fmt.Sscanf(out.String(), "%d requests to %d SIMULATED engines, hit rate %f", &requests, &engines, &hit)
-	require.NoError(t, err, out.String())
-	require.Equal(t, conversations*len(questions), requests)
-	require.Equal(t, instances, engines)
-	require.Greater(t, hit, 30.0)
-	require.Less(t, hit, 100.0)
-}
