@@ -100,7 +100,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		planned: true,
 	}
 	if depth := have.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
-		c.plan.head, c.plan.headTokens = req.Head, int32(size.tokens(req.Boundaries[head].Bytes))
+		c.plan.head, c.plan.headTokens = req.Head^req.indexKey(), int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
 	r.remember(req, head, c.slot.tally.number, now)
@@ -175,8 +175,9 @@ func headIndex(req *Request) int {
 // one: because this router sent it, or because the application says so.
 func (r *Router) recall(req *Request, head int, last *slot, have *holdings) (stranger bool) {
 	previous := req.previous()
-	x := r.prefixes()
+	x, own := r.prefixes(), req.indexKey()
 	for i, b := range req.Boundaries {
+		b.Hash ^= own
 		if i+1 == previous {
 			stranger = !have.look(x, b)
 		} else if noted(req.Boundaries, i, head) {
@@ -201,10 +202,10 @@ func (r *Router) recall(req *Request, head int, last *slot, have *holdings) (str
 
 // remember notes that an endpoint gets the prompt.
 func (r *Router) remember(req *Request, head int, endpoint uint16, now time.Duration) {
-	x := r.prefixes()
+	x, own := r.prefixes(), req.indexKey()
 	for i, b := range req.Boundaries {
 		if noted(req.Boundaries, i, head) {
-			x.put(b.Hash, endpoint, now)
+			x.put(b.Hash^own, endpoint, now)
 		}
 	}
 }
