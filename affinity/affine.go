@@ -22,9 +22,10 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	}
 	home := ord.slots[0]
 	size := r.sizes(req)
+	stays := home // where the conversation stays unless leaving pays
 	if c.last != nil {
 		// Whoever sends the next turn will know as well.
-		apart, strangers = false, 0
+		stays, apart, strangers = c.last, false, 0
 	}
 	if apart {
 		// What others sent, they sent home.
@@ -39,7 +40,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	compute := func(s *slot) float64 {
 		return pace.prefill(size.tokens(have.of(s.tally.number)), size.prompt)
 	}
-	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1))
+	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
 	width := 2
 	if !apart {
 		width = maxOrder
@@ -53,7 +54,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 				return
 			}
 			cost := price.cost(s.tally.wait(now), compute(s), s.tally.inflow(now), s.tally.load())
-			if s != home {
+			if s != stays {
 				cost += price.away
 			}
 			if best == nil || cost < least {
@@ -129,7 +130,10 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 	spread := len(g.all)
 	if at >= 0 && look != nil {
 		if hits := r.headTable().note(head, int(r.tokens(req.Boundaries[at].Bytes))); look.memory > 0 {
-			spread = r.heads.Load().spread(hits, len(g.up), look.memory*float64(len(g.up)))
+			few := r.heads.Load().spread(hits, len(g.up), look.memory*float64(len(g.up)))
+			if few < len(g.up) {
+				spread = few // and not all that are available
+			}
 		}
 	}
 	inflow := func(s *slot) float64 { return s.tally.inflow(now) }
@@ -222,10 +226,14 @@ func (r *Router) sizes(req *Request) size {
 		s.bytes = req.Boundaries[n-1].Bytes
 		s.prompt = float64(s.bytes) * s.perByte
 	} else {
-		s.prompt = r.prompts.or(1000)
+		s.prompt = r.prompts.or(usualPrompt)
 	}
 	return s
 }
+
+// usualPrompt is how many tokens a prompt is taken to have until responses have
+// told.
+const usualPrompt = 1000
 
 // tokens converts a depth; the last token of a prompt is always computed.
 func (s size) tokens(bytes int) float64 { return min(float64(bytes)*s.perByte, s.prompt-1) }

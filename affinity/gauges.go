@@ -76,7 +76,7 @@ func (r *Router) Observe(id string, g Gauges) {
 	if t == nil || t.left != 0 {
 		return
 	}
-	now := r.elapsed(r.now())
+	now := r.clock()
 	p := r.speed.pace()
 	v := &t.gauging
 	d := v.backlog.update(now, g, p)
@@ -132,9 +132,6 @@ func (r *Router) Observe(id string, g Gauges) {
 
 // sweepEvery is how often the counts of heads are added up.
 const sweepEvery = time.Second
-
-// elapsed is the time that the router measures in.
-func (r *Router) elapsed(now time.Time) time.Duration { return now.Sub(r.start) }
 
 // wait returns the seconds that a request would wait on an endpoint before its
 // prefill begins.

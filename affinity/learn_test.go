@@ -132,12 +132,12 @@ func TestHeadsForget(t *testing.T) {
 }
 
 func TestPrices(t *testing.T) {
-	idle := newPrices(nil, 1, 0, 1)
+	idle := newPrices(nil, 1, 0, 1, 1)
 	require.Equal(t, awayMargin, idle.away)
 	require.InDelta(t, 3, idle.cost(2, 1, 1, 0), 1e-9)
 	require.InDelta(t, 5, idle.cost(2, 1, 2, 0), 1e-9, "one above the mean")
 	require.Equal(t, idle.cost(2, 1, 3, 0), idle.cost(2, 1, 9, 0))
-	busy := newPrices(&outlook{rate: .5, busy: .5}, 1, .5, 1)
+	busy := newPrices(&outlook{rate: .5, busy: .5}, 1, .5, 1, 1)
 	require.InDelta(t, 2+1*(1+2*3), busy.cost(2, 1, 1, 0), 1e-9)
 	require.InDelta(t, awayMargin+4*.5*1*3, busy.away, 1e-9)
 }
@@ -168,5 +168,36 @@ func TestCandidates(t *testing.T) {
 		require.Contains(t, heads[:2], few.slots[0].tally.id)
 		require.Contains(t, heads[:2], few.slots[1].tally.id)
 		require.Equal(t, heads[2], few.slots[2].tally.id)
+	}
+}
+
+// More endpoints than a head is ever spread over, some of them unavailable.
+func TestManyEndpointsOfWhichSomeAreUnavailable(t *testing.T) {
+	es := fleet(maxSpread + 8)
+	for i := range 5 {
+		es[i].Unavailable = true
+	}
+	now := time.Unix(0, 0)
+	r := newRouter(t, Options{Now: func() time.Time { return now }}, es...)
+	observe := func() {
+		for _, e := range es {
+			r.Observe(e.ID, Gauges{Running: 1, CacheTokens: 1000})
+		}
+	}
+	observe()
+	for c := uint64(1); c <= 200; c++ {
+		q := turn(c, 3, 2)
+		q.Head = q.Boundaries[0].Hash // one for each, so that not all fit everywhere
+		_, key := q.Keys()
+		l := pick(t, r, q)
+		if c < 100 {
+			require.Equal(t, Order(key, es)[0], l.Home(), "all may have the head")
+		}
+		require.NotContains(t, []string{es[0].ID, es[1].ID, es[2].ID, es[3].ID, es[4].ID}, l.Endpoint())
+		l.Release(outcomeGood)
+		if c == 100 {
+			now = now.Add(2 * sweepEvery)
+			observe()
+		}
 	}
 }

@@ -21,7 +21,7 @@ type tally struct {
 	prompt   atomic.Uint64
 	cached   atomic.Uint64
 	picks    [reasonCount]atomic.Uint64
-	// For ejection: the last sign of life in Unix nanoseconds, whether standing
+	// For ejection: the last sign of life by the clock, whether standing
 	// is worth a look, and how often the endpoint was set aside.
 	progress  atomic.Int64
 	trouble   atomic.Bool

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sashabaranov/go-openai"
 
+	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/canon"
 	"github.com/prefixwise/prefixwise/discovery"
 	"github.com/prefixwise/prefixwise/middleware"
@@ -140,6 +141,11 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 		return nil, err
 	}
 	stats := new(collector)
+	var strategy func(*affinity.Request) affinity.Strategy
+	if c.experiment && !c.disabled {
+		stats.experiment = newExperiment(f.router, c.control, c.fraction)
+		strategy = stats.experiment.strategy
+	}
 	retry := middleware.RetryOptions{Max: c.retries, Total: c.timeouts.Total, NotFound: f.mixed.Load}
 	if c.retries == 0 {
 		retry.Max = -1 // for the middleware, 0 means the default
@@ -158,6 +164,8 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 		middleware.Route(middleware.Routing{
 			Router:        f.router,
 			Lookup:        f.lookup,
+			Placed:        f.placement,
+			Strategy:      strategy,
 			Wait:          f.wait,
 			ModelMissing:  f.modelMissing,
 			LimitWait:     c.limitWait,
@@ -196,8 +204,15 @@ func (c *Client) BaseURL() string { return fleetURL }
 // then says what discovery has met.
 func (c *Client) Ready(ctx context.Context) error { return c.fleet.watcher.Ready(ctx) }
 
-// SetStrategy changes how endpoints are picked, for calls that begin later.
-func (c *Client) SetStrategy(s Strategy) error { return c.fleet.router.SetStrategy(s) }
+// SetStrategy changes how endpoints are picked, for calls that begin later. An
+// experiment begins anew.
+func (c *Client) SetStrategy(s Strategy) error {
+	err := c.fleet.router.SetStrategy(s)
+	if err == nil && c.collector.experiment != nil {
+		c.collector.experiment.reset()
+	}
+	return err
+}
 
 // Close stops the client's goroutines and closes its unused connections. Calls
 // that are under way end as they would have. It is safe to call it again.

@@ -65,7 +65,7 @@ func TestNewWithConfig(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{}`)
 	})
-	quiet := []client.Option{client.WithHealthChecks(0), client.WithModelChecks(0)}
+	quiet := []client.Option{client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0)}
 	config := openai.DefaultConfig("token")
 	_, err := client.NewWithConfig(config, quiet...)
 	require.ErrorContains(t, err, "BaseURL is OpenAI's own")
@@ -125,7 +125,7 @@ func TestFromEnv(t *testing.T) {
 	})
 	t.Setenv("PREFIXWISE_ENDPOINTS", s.URL)
 	t.Setenv("OPENAI_API_KEY", "from-env")
-	c, err := client.FromEnv(client.WithHealthChecks(0), client.WithModelChecks(0))
+	c, err := client.FromEnv(client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.ListModels(t.Context())
@@ -268,7 +268,7 @@ func TestInFlightReturnsToZero(t *testing.T) {
 		defer s.Close()
 		urls = append(urls, s.URL)
 	}
-	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithRetries(1))
+	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0), client.WithRetries(1))
 	require.NoError(t, err)
 	defer c.Close()
 	var g errgroup.Group
@@ -315,7 +315,7 @@ func TestHintsReachTheKey(t *testing.T) {
 	for range 3 {
 		urls = append(urls, newPlainServer(t, handler).URL)
 	}
-	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0))
+	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	defer c.Close()
 	at := func(ctx context.Context, text string) string {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/discovery"
@@ -28,7 +29,10 @@ type fleet struct {
 	transportOptions middleware.TransportOptions
 
 	endpoints atomic.Pointer[map[string]discovery.Endpoint]
-	mixed     atomic.Bool // the endpoints do not all serve the same models
+	placed    atomic.Pointer[map[string]string] // identities by placement token
+	gauges    sync.Map                          // identity → gauges, as last read
+	used      atomic.Int64                      // when a call last looked for an endpoint, Unix seconds
+	mixed     atomic.Bool                       // the endpoints do not all serve the same models
 	closed    chan struct{}
 
 	mu      sync.Mutex
@@ -41,7 +45,7 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 	if c.refuse || c.limitWait > 0 {
 		overLimit = affinity.OverLimitRefuse
 	}
-	router, err := affinity.New(affinity.Options{Strategy: c.strategy, FixedPrefix: c.fixedPrefix, Limit: c.limit, OverLimit: overLimit, Ejection: c.ejection})
+	router, err := affinity.New(affinity.Options{Strategy: c.strategy, FixedPrefix: c.fixedPrefix, Limit: c.limit, OverLimit: overLimit, Ejection: c.ejection, IndexBytes: c.indexBytes})
 	if err != nil {
 		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
 	}
@@ -55,8 +59,10 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 			Base: c.base, TLS: c.tls, ConnectTimeout: c.timeouts.Connect, AllowLinkLocal: c.linkLocal,
 		},
 	}
+	f.used.Store(time.Now().Unix())
 	f.transport = middleware.NewTransport(f.transportOptions)
 	f.endpoints.Store(&map[string]discovery.Endpoint{})
+	f.placed.Store(&map[string]string{})
 	resolvers := make([]discovery.Resolver, len(c.resolvers))
 	for i, r := range c.resolvers {
 		if resolvers[i], err = discovery.Ranks(r, c.ranks); err != nil {
@@ -64,15 +70,18 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 		}
 	}
 	f.watcher, err = discovery.Watch(discovery.Options{
-		Resolvers:      resolvers,
-		Interval:       c.resolveInterval,
-		HealthInterval: c.healthInterval,
-		ModelsInterval: c.modelsInterval,
-		Transport:      f.transport.For,
-		AllowLinkLocal: c.linkLocal,
-		Header:         header,
-		Logger:         c.logger,
-		OnChange:       f.set,
+		Resolvers:       resolvers,
+		Interval:        c.resolveInterval,
+		HealthInterval:  c.healthInterval,
+		ModelsInterval:  c.modelsInterval,
+		OnMetrics:       f.observe,
+		MetricsInterval: c.metricsInterval,
+		MetricsWanted:   f.inUse,
+		Transport:       f.transport.For,
+		AllowLinkLocal:  c.linkLocal,
+		Header:          header,
+		Logger:          c.logger,
+		OnChange:        f.set,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
@@ -112,6 +121,17 @@ func (f *fleet) set(members []discovery.Member) {
 		return
 	}
 	f.endpoints.Store(&next)
+	placed := make(map[string]string, len(next))
+	for id := range next {
+		placed[middleware.PlacementToken(id)] = id
+	}
+	f.placed.Store(&placed)
+	f.gauges.Range(func(id, _ any) bool {
+		if _, here := next[id.(string)]; !here {
+			f.gauges.Delete(id)
+		}
+		return true
+	})
 	f.transport.Keep(eps)
 	f.mu.Lock()
 	close(f.changed)
@@ -140,6 +160,12 @@ func mixed(members []discovery.Member) bool {
 }
 
 func (f *fleet) lookup(id string) (discovery.Endpoint, bool) {
+	f.used.Store(time.Now().Unix())
 	ep, ok := (*f.endpoints.Load())[id]
 	return ep, ok
+}
+
+func (f *fleet) placement(token string) (id string, ok bool) {
+	id, ok = (*f.placed.Load())[token]
+	return id, ok
 }

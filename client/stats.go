@@ -49,8 +49,15 @@ type EndpointStats struct {
 	// nil when that is unknown.
 	Health string
 	Models []string
-	// InFlight is the number of attempts under way.
+	// InFlight is the number of attempts of this client under way.
 	InFlight int
+	// Gauges is whether the engine tells of itself at /metrics; without it the
+	// strategy Affinity goes by this client's own requests. Running and Waiting
+	// are then the requests of all clients there, and CacheTokens is its KV
+	// memory in tokens, 0 if unknown.
+	Gauges           bool
+	Running, Waiting int
+	CacheTokens      int
 	// Requests counts attempts, and Share is their part of all, 0 to 1.
 	Requests uint64
 	Share    float64
@@ -90,6 +97,9 @@ func (c *Client) Stats() Stats {
 		if m, ok := members[e.ID]; ok {
 			one.URL, one.Health, one.Models = m.URL.String(), m.Health.String(), m.Models
 		}
+		if g, ok := c.fleet.seen(e.ID); ok {
+			one.Gauges, one.Running, one.Waiting, one.CacheTokens = !g.NoPrefixCaching, g.Running, g.Waiting, g.CacheTokens
+		}
 		for reason, n := range e.Reasons {
 			if reason.Overflow() {
 				one.Overflow[reason.String()] = n
@@ -100,17 +110,22 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// collector adds up the calls of a client, without locks.
+// collector takes the calls of a client that have ended. It adds them up
+// without locks.
 type collector struct {
 	calls, failed, refused, canceled, retries atomic.Uint64
 	prompt, cached, reporting, unreported     atomic.Uint64
 	firstByte, total                          histogram
+	experiment                                *experiment // nil without one
 }
 
 func (c *collector) trace() *middleware.Trace { return &middleware.Trace{Done: c.done} }
 
 func (c *collector) done(d middleware.Done) {
 	c.calls.Add(1)
+	if c.experiment != nil {
+		c.experiment.done(&d)
+	}
 	if d.Attempts > 1 {
 		c.retries.Add(uint64(d.Attempts - 1))
 	}

@@ -202,6 +202,7 @@ func (f *flight) reason(err error) error {
 // describe tells the caller by header where its response is from.
 func (f *flight) describe(h http.Header) {
 	h.Set(HeaderEndpoint, f.endpoint.ID)
+	h.Set(HeaderPlacement, PlacementToken(f.endpoint.ID))
 	h.Set(HeaderStrategy, f.call.done.Strategy)
 	h.Set(HeaderAttempts, strconv.Itoa(f.call.attempts))
 	h.Del(HeaderOverflow)
