@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,7 +22,8 @@ func placeOf(t *testing.T, s *client.Session, model string) string {
 	return resp.Header().Get("X-Prefixwise-Endpoint")
 }
 
-// newFleet returns a simulated fleet and a client for it.
+// newFleet returns a simulated fleet and what makes a client for it. A
+// conversation must be long for its instance to be worth more than an idle one.
 func newFleet(t *testing.T, n int) (*fleettest.Fleet, func(opts ...client.Option) *client.Client) {
 	fleet := fleettest.New(n, fleettest.Config{Model: "sim", TimeScale: 100})
 	t.Cleanup(fleet.Close)
@@ -34,27 +36,37 @@ func newFleet(t *testing.T, n int) (*fleettest.Fleet, func(opts ...client.Option
 	}
 }
 
-// Branches go where their parent is, whatever they are called, and on their own
-// way in their text.
-func TestSessionFork(t *testing.T) {
+// Branches go where their parent is, whatever they are called. The strategy is
+// one that knows nothing but the key while the fleet is idle.
+func TestSessionForkGoesHome(t *testing.T) {
 	_, connect := newFleet(t, 8)
-	c := connect()
+	c := connect(client.WithStrategy(client.BoundedLoad))
 	for i := range 4 {
 		s := c.Session(fmt.Sprint("parent ", i))
-		require.NoError(t, s.Append(system("head"), user(strings.Repeat("a long story ", 100))))
+		require.NoError(t, s.Append(system("head"), user("hello")))
 		home := placeOf(t, s, "sim")
 		for k := range 3 {
 			f := s.Fork(fmt.Sprintf("branch %d of %d", k, i))
 			require.Same(t, f, c.Session(f.ID()))
-			require.Equal(t, s.Messages(), f.Messages())
-			before := len(s.Messages())
 			require.Equal(t, home, placeOf(t, f, "sim"))
 			require.Equal(t, home, placeOf(t, f.Fork(""), "sim"), "a branch of a branch")
-			require.Len(t, s.Messages(), before)
-			require.Len(t, f.Messages(), before+2)
-			require.Equal(t, home, placeOf(t, s, "sim"))
-			require.Len(t, f.Messages(), before+2)
 		}
+	}
+}
+
+// What is said in a branch stays there.
+func TestSessionForkIsApart(t *testing.T) {
+	s := newClient(t, "http://127.0.0.1:1").Session("")
+	for i := range 9 { // at some of these lengths there is room behind the last message
+		require.NoError(t, s.Append(user(fmt.Sprint(i))))
+		one, two := s.Fork(""), s.Fork("")
+		require.Equal(t, s.Messages(), one.Messages())
+		require.NoError(t, one.Append(user("one")))
+		require.NoError(t, two.Append(user("two")))
+		require.NoError(t, s.Append(user("parent")))
+		require.Equal(t, "one", one.Messages()[len(one.Messages())-1].Content)
+		require.Equal(t, "two", two.Messages()[len(two.Messages())-1].Content)
+		require.Equal(t, "parent", s.Messages()[len(s.Messages())-1].Content)
 	}
 }
 
@@ -72,6 +84,31 @@ func TestSessionForkOfABatch(t *testing.T) {
 	require.NoError(t, s.Result("b", "the parent's"))
 	require.Equal(t, "the fork's", f.Messages()[3].Content)
 	require.Equal(t, "the parent's", s.Messages()[3].Content)
+}
+
+// A compacted fork has little in common with its parent any more and gets a home
+// of its own; a compacted session stays.
+func TestSessionForkCompacted(t *testing.T) {
+	engine := newScripted(t)
+	s := newClient(t, engine.url).Session("parent")
+	require.NoError(t, s.Append(system("head"), user("go")))
+	_, err := s.Complete(t.Context(), anyModel)
+	require.NoError(t, err)
+	f := s.Fork("child")
+	for _, one := range []*client.Session{s, f} {
+		_, err = one.Compact(0)
+		require.NoError(t, err)
+	}
+	routing := func(s *client.Session) (r struct{ Key, Placement string }) {
+		data, err := json.Marshal(s)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(data, &r))
+		return r
+	}
+	require.Empty(t, routing(f))
+	require.NotEmpty(t, routing(s).Placement)
+	require.Equal(t, "parent", routing(s.Fork("")).Key)
+	require.Equal(t, routing(s).Placement, routing(s.Fork("")).Placement)
 }
 
 func TestSessionCompact(t *testing.T) {

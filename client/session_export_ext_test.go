@@ -3,18 +3,21 @@ package client_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/prefixwise/prefixwise/client"
+	"github.com/prefixwise/prefixwise/middleware"
 )
 
 // Another client goes on where the first one stopped, on the same instance, and
 // forks of forks too.
 func TestSessionRestore(t *testing.T) {
 	_, connect := newFleet(t, 8)
-	first, second := connect(), connect()
+	idle := client.WithStrategy(client.BoundedLoad) // knows nothing but the key
+	first, second := connect(idle), connect(idle)
 	for i := range 6 {
 		s := first.Session(fmt.Sprint("session ", i))
 		require.NoError(t, s.Append(system("head"), user("hello")))
@@ -32,6 +35,26 @@ func TestSessionRestore(t *testing.T) {
 			require.Equal(t, home, placeOf(t, restored, "sim"))
 		}
 	}
+}
+
+// A session goes where its last answer came from, not where its id would have
+// it, and says so in what it exports.
+func TestSessionCarriesItsPlacement(t *testing.T) {
+	fleet, connect := newFleet(t, 5)
+	c := connect()
+	places := map[string]bool{}
+	for i := range fleet.Len() {
+		token := middleware.PlacementToken(strings.TrimSuffix(fleet.URL(i), "/v1"))
+		s, err := c.RestoreSession(fmt.Appendf(nil, `{"version":1,"id":"one","placement":%q,"messages":[{"role":"user","content":"%d%s"}]}`,
+			token, i, strings.Repeat("a long story ", 1000)))
+		require.NoError(t, err)
+		places[placeOf(t, s, "sim")] = true
+		require.Contains(t, fleet.URL(i), placeOf(t, s, "sim"))
+		data, err := json.Marshal(s)
+		require.NoError(t, err)
+		require.Contains(t, string(data), `"placement":"`+token+`"`)
+	}
+	require.Len(t, places, fleet.Len())
 }
 
 // What the engine is sent is the same after a restoration, a half-done batch
