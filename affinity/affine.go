@@ -95,6 +95,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	c.settle(tried, better)
 	c.plan = plan{
 		bytes:   int32(size.bytes),
+		have:    int32(have.of(c.slot.tally.number)),
 		wait:    float32(c.slot.tally.wait(now)),
 		planned: true,
 	}
@@ -111,6 +112,7 @@ type plan struct {
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
 	bytes      int32   // of prompt, 0 unknown
+	have       int32   // of them, expected to be there
 	wait       float32 // seconds
 }
 

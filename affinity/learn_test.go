@@ -225,3 +225,26 @@ func TestManyEndpointsOfWhichSomeAreUnavailable(t *testing.T) {
 		}
 	}
 }
+
+func TestForeseenTokens(t *testing.T) {
+	r := newRouter(t, Options{}, fleet(1)...)
+	req := Request{Root: 1, Boundaries: []Boundary{{Hash: 1, Bytes: 3000}, {Hash: 2, Bytes: 4000}}}
+	send := func(req Request) {
+		lease := pick(t, r, req)
+		lease.Release(Outcome{Status: 200, PromptTokens: 1000, CachedTokens: 10})
+	}
+	send(req) // nothing is expected of the first
+	req.Boundaries[1].Hash = 3
+	send(req)
+	req.Strategy = RoundRobin
+	send(req) // expects nothing in particular
+	var got EndpointStats
+	for _, e := range r.Stats() {
+		got.ForeseenTokens += e.ForeseenTokens
+		got.ForeseenOf += e.ForeseenOf
+		got.PromptTokens += e.PromptTokens
+	}
+	require.EqualValues(t, 2000, got.ForeseenOf)
+	require.EqualValues(t, 3000, got.PromptTokens)
+	require.EqualValues(t, 750, got.ForeseenTokens, "three quarters of the second")
+}
