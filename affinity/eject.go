@@ -73,6 +73,9 @@ type standing struct {
 
 func (s *standing) bad() bool { return s.until > 0 || s.ramp > 0 }
 
+// aside tells whether picks pass over the endpoint.
+func (s *standing) aside() bool { return s.held && s.ramp == 0 }
+
 // judge takes the outcome of a lease into account. The clean case, an endpoint
 // without trouble that did well, takes no lock.
 func (r *Router) judge(l *Lease, o *Outcome, now time.Duration) {
@@ -110,7 +113,7 @@ func (l *Lease) Stalled() {
 	}
 	r := l.router
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	if s := &l.tally.standing; s.until == 0 {
 		r.setAside(l.tally, 0, r.clock())
 		s.stalled = true
@@ -125,7 +128,7 @@ func (r *Router) praise(l *Lease, now time.Duration) {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	s := &t.standing
 	switch {
 	case s.stalled && s.until > 0:
@@ -149,7 +152,7 @@ func (r *Router) praise(l *Lease, now time.Duration) {
 // be left alone, 0 if it did not.
 func (r *Router) blame(l *Lease, aside time.Duration, now time.Duration) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	s := &l.tally.standing
 	switch {
 	case s.until > 0:
@@ -194,7 +197,7 @@ func (r *Router) tick(now time.Duration) {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	for _, t := range r.tallies {
 		s := &t.standing
 		if s.until == 0 || now < s.until {
@@ -259,6 +262,39 @@ func (r *Router) hold(endpoints []Endpoint) []Endpoint {
 // publish makes the snapshot that picks see. The caller holds the lock.
 func (r *Router) publish() {
 	r.snap.Store(newSnapshot(r.hold(r.members), r.tallies, r.limit, r.snap.Load(), r.lot))
+	if r.onAside == nil {
+		return
+	}
+	for i := range r.members {
+		t := r.tallies[r.members[i].ID]
+		aside := t.standing.aside()
+		if aside == t.told {
+			continue
+		}
+		t.told = aside
+		if aside {
+			r.news = append(r.news, news{t.id, max(t.standing.until-r.clock(), 1)})
+		} else {
+			r.news = append(r.news, news{id: t.id})
+		}
+	}
+}
+
+// news is what [Options.OnAside] is to be told.
+type news struct {
+	id  string
+	out time.Duration
+}
+
+// unlock releases the lock and tells the news, which must not be told under it:
+// whoever hears them may write a log.
+func (r *Router) unlock() {
+	all := r.news
+	r.news = nil
+	r.mu.Unlock()
+	for _, n := range all {
+		r.onAside(n.id, n.out)
+	}
 }
 
 // Untried reports whether an available endpoint that could serve req has not

@@ -64,6 +64,11 @@ type Options struct {
 	// by the goroutine that released it: it must not block. Nil means nothing
 	// is called.
 	OnRelease func(Released)
+	// OnAside is called when an endpoint is set aside, with the time for
+	// which, and when it gets requests again, with 0. It runs in the goroutine
+	// that brought that about, so it must not block; news that follow close
+	// upon each other may come in another order. Nil means nothing is called.
+	OnAside func(endpoint string, d time.Duration)
 }
 
 // defaultFloor and defaultLoadFactor have their origins at the fields above.
@@ -86,6 +91,7 @@ type Router struct {
 	refuse    bool
 	clock     func() time.Duration // since the router was made
 	onRelease func(Released)
+	onAside   func(endpoint string, d time.Duration)
 	eject     *Ejection // nil: never
 
 	snap     atomic.Pointer[snapshot]
@@ -111,6 +117,7 @@ type Router struct {
 	tallies    map[string]*tally
 	members    []Endpoint
 	generation uint64
+	news       []news
 }
 
 // New returns a router without endpoints; give it some with [Router.Set]. It
@@ -137,8 +144,8 @@ func New(o Options) (*Router, error) {
 	r := &Router{
 		floor: defaultFloor, factor: uint64(defaultLoadFactor * (1 << loadFraction)),
 		prefix: o.FixedPrefix, limit: o.Limit, refuse: o.OverLimit == OverLimitRefuse,
-		onRelease: o.OnRelease,
-		tallies:   map[string]*tally{},
+		onRelease: o.OnRelease, onAside: o.OnAside,
+		tallies: map[string]*tally{},
 	}
 	if o.Ejection != nil {
 		eject := *o.Ejection
@@ -198,7 +205,7 @@ func (r *Router) Set(endpoints []Endpoint) error {
 		return err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	r.generation++
 	r.members = slices.Clone(endpoints)
 	present := make(map[string]bool, len(endpoints))

@@ -207,11 +207,15 @@ func (c *Client) Ready(ctx context.Context) error { return c.fleet.watcher.Ready
 // SetStrategy changes how endpoints are picked, for calls that begin later. An
 // experiment begins anew.
 func (c *Client) SetStrategy(s Strategy) error {
-	err := c.fleet.router.SetStrategy(s)
-	if err == nil && c.collector.experiment != nil {
+	was := c.fleet.router.Strategy()
+	if err := c.fleet.router.SetStrategy(s); err != nil {
+		return err
+	}
+	logStrategy(c.fleet.logger, was, s)
+	if c.collector.experiment != nil {
 		c.collector.experiment.reset()
 	}
-	return err
+	return nil
 }
 
 // Close stops the client's goroutines and closes its unused connections. Calls

@@ -150,7 +150,7 @@ func TestOtherHostsPassThroughWithoutTheKey(t *testing.T) {
 	require.Error(t, err, "without the transport the fleet's URL leads nowhere")
 }
 
-// The key goes to /v1 only: /health may be answered by anything.
+// The key goes to /v1 only: /health and /metrics may be answered by anything.
 func TestProbesAndTheKey(t *testing.T) {
 	var mu sync.Mutex
 	auth := map[string]string{}
@@ -166,12 +166,12 @@ func TestProbesAndTheKey(t *testing.T) {
 	c, err := client.New(client.WithEndpoints(s.URL), client.WithAPIKey("secret"))
 	require.NoError(t, err)
 	defer c.Close()
-	for got := map[string]bool{}; len(got) < 2; {
+	for got := map[string]bool{}; len(got) < 3; {
 		got[<-seen] = true
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	require.Equal(t, map[string]string{"/health": "", "/v1/models": "Bearer secret"}, auth)
+	require.Equal(t, map[string]string{"/health": "", "/metrics": "", "/v1/models": "Bearer secret"}, auth)
 }
 
 // Streams through go-openai use their connections again, although go-openai

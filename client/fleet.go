@@ -1,11 +1,9 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -45,7 +43,10 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 	if c.refuse || c.limitWait > 0 {
 		overLimit = affinity.OverLimitRefuse
 	}
-	router, err := affinity.New(affinity.Options{Strategy: c.strategy, FixedPrefix: c.fixedPrefix, Limit: c.limit, OverLimit: overLimit, Ejection: c.ejection, IndexBytes: c.indexBytes})
+	router, err := affinity.New(affinity.Options{
+		Strategy: c.strategy, FixedPrefix: c.fixedPrefix, IndexBytes: c.indexBytes,
+		Limit: c.limit, OverLimit: overLimit, Ejection: c.ejection, OnAside: logAside(c.logger),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
 	}
@@ -107,8 +108,7 @@ func (f *fleet) set(members []discovery.Member) {
 		})
 	}
 	for _, m := range members {
-		var dial *net.OpError
-		if m.Health == discovery.Unhealthy && errors.As(m.HealthErr, &dial) && dial.Op == "dial" {
+		if m.Health == discovery.Unhealthy && m.Refuses {
 			f.flights.Refuses(m.ID)
 		} else {
 			f.flights.Accepts(m.ID)
