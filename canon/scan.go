@@ -3,6 +3,7 @@ package canon
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -102,11 +103,21 @@ func (p *parser) scanString(i int) int {
 	if !p.utf8 && !utf8.Valid(src[start:i]) {
 		p.note(InvalidUTF8, start+invalidAt(src[start:i]), uint32(len(p.nodes)), "string is not UTF-8")
 	}
-	p.nodes = append(p.nodes, node{
-		start: uint32(start), end: uint32(i), aux: uint32(i - start - removed),
-		kind: kindString, flags: flags,
-	})
+	n := p.push()
+	n.start, n.end, n.aux = uint32(start), uint32(i), uint32(i-start-removed)
+	n.kind, n.flags, n.name = kindString, flags, nUnknown
 	return i + 1
+}
+
+// push appends a node and returns it, for scanString to fill in place: append
+// would build it elsewhere first, which shows in what runs for every string.
+func (p *parser) push() *node {
+	at := len(p.nodes)
+	if at == cap(p.nodes) {
+		p.nodes = slices.Grow(p.nodes, 1)
+	}
+	p.nodes = p.nodes[:at+1]
+	return &p.nodes[at]
 }
 
 // scanOddString goes on with a string at a place where skim stopped. It returns
