@@ -22,9 +22,10 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	}
 	home := ord.slots[0]
 	size := r.sizes(req)
+	stays := home // where the conversation stays unless leaving pays
 	if c.last != nil {
 		// Whoever sends the next turn will know as well.
-		apart, strangers = false, 0
+		stays, apart, strangers = c.last, false, 0
 	}
 	if apart {
 		// What others sent, they sent home.
@@ -39,7 +40,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	compute := func(s *slot) float64 {
 		return pace.prefill(size.tokens(have.of(s.tally.number)), size.prompt)
 	}
-	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1))
+	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
 	width := 2
 	if !apart {
 		width = maxOrder
@@ -53,7 +54,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 				return
 			}
 			cost := price.cost(s.tally.wait(now), compute(s), s.tally.inflow(now), s.tally.load())
-			if s != home {
+			if s != stays {
 				cost += price.away
 			}
 			if best == nil || cost < least {
@@ -94,11 +95,12 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	c.settle(tried, better)
 	c.plan = plan{
 		bytes:   int32(size.bytes),
+		have:    int32(have.of(c.slot.tally.number)),
 		wait:    float32(c.slot.tally.wait(now)),
 		planned: true,
 	}
 	if depth := have.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
-		c.plan.head, c.plan.headTokens = req.Head, int32(size.tokens(req.Boundaries[head].Bytes))
+		c.plan.head, c.plan.headTokens = req.Head^req.indexKey(), int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
 	r.remember(req, head, c.slot.tally.number, now)
@@ -110,6 +112,7 @@ type plan struct {
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
 	bytes      int32   // of prompt, 0 unknown
+	have       int32   // of them, expected to be there
 	wait       float32 // seconds
 }
 
@@ -129,7 +132,10 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 	spread := len(g.all)
 	if at >= 0 && look != nil {
 		if hits := r.headTable().note(head, int(r.tokens(req.Boundaries[at].Bytes))); look.memory > 0 {
-			spread = r.heads.Load().spread(hits, len(g.up), look.memory*float64(len(g.up)))
+			few := r.heads.Load().spread(hits, len(g.up), look.memory*float64(len(g.up)))
+			if few < len(g.up) {
+				spread = few // and not all that are available
+			}
 		}
 	}
 	inflow := func(s *slot) float64 { return s.tally.inflow(now) }
@@ -169,8 +175,9 @@ func headIndex(req *Request) int {
 // one: because this router sent it, or because the application says so.
 func (r *Router) recall(req *Request, head int, last *slot, have *holdings) (stranger bool) {
 	previous := req.previous()
-	x := r.prefixes()
+	x, own := r.prefixes(), req.indexKey()
 	for i, b := range req.Boundaries {
+		b.Hash ^= own
 		if i+1 == previous {
 			stranger = !have.look(x, b)
 		} else if noted(req.Boundaries, i, head) {
@@ -195,10 +202,10 @@ func (r *Router) recall(req *Request, head int, last *slot, have *holdings) (str
 
 // remember notes that an endpoint gets the prompt.
 func (r *Router) remember(req *Request, head int, endpoint uint16, now time.Duration) {
-	x := r.prefixes()
+	x, own := r.prefixes(), req.indexKey()
 	for i, b := range req.Boundaries {
 		if noted(req.Boundaries, i, head) {
-			x.put(b.Hash, endpoint, now)
+			x.put(b.Hash^own, endpoint, now)
 		}
 	}
 }
@@ -222,10 +229,14 @@ func (r *Router) sizes(req *Request) size {
 		s.bytes = req.Boundaries[n-1].Bytes
 		s.prompt = float64(s.bytes) * s.perByte
 	} else {
-		s.prompt = r.prompts.or(1000)
+		s.prompt = r.prompts.or(usualPrompt)
 	}
 	return s
 }
+
+// usualPrompt is how many tokens a prompt is taken to have until responses have
+// told.
+const usualPrompt = 1000
 
 // tokens converts a depth; the last token of a prompt is always computed.
 func (s size) tokens(bytes int) float64 { return min(float64(bytes)*s.perByte, s.prompt-1) }

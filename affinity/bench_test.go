@@ -66,7 +66,7 @@ func BenchmarkPick(b *testing.B) {
 		for _, n := range []int{8, 64, 256} {
 			for _, goroutines := range []int{1, 16} {
 				b.Run(fmt.Sprintf("%s/endpoints=%d/goroutines=%d", strategy, n, goroutines), func(b *testing.B) {
-					run(b, busy(b, Options{Strategy: strategy}, n, nil), goroutines)
+					run(b, busy(b, Options{Strategy: strategy}, n, nil), goroutines, conversation)
 				})
 			}
 		}
@@ -78,21 +78,28 @@ func BenchmarkPick(b *testing.B) {
 func BenchmarkPickHard(b *testing.B) {
 	for _, n := range []int{8, 256} {
 		b.Run(fmt.Sprintf("weighted/endpoints=%d", n), func(b *testing.B) {
-			run(b, busy(b, Options{}, n, weighted), 1)
+			run(b, busy(b, Options{}, n, weighted), 1, conversation)
 		})
 		b.Run(fmt.Sprintf("overflow/endpoints=%d", n), func(b *testing.B) {
-			run(b, busy(b, Options{Floor: 1, LoadFactor: 1}, n, nil), 1)
+			run(b, busy(b, Options{Floor: 1, LoadFactor: 1}, n, nil), 1, conversation)
 		})
 		b.Run(fmt.Sprintf("weighted-overflow/endpoints=%d", n), func(b *testing.B) {
-			run(b, busy(b, Options{Floor: 1, LoadFactor: 1}, n, weighted), 1)
+			run(b, busy(b, Options{Floor: 1, LoadFactor: 1}, n, weighted), 1, conversation)
 		})
 		b.Run(fmt.Sprintf("over-limit/endpoints=%d", n), func(b *testing.B) {
-			run(b, busy(b, Options{Limit: 1}, n, nil), 1)
+			run(b, busy(b, Options{Limit: 1}, n, nil), 1, conversation)
 		})
 	}
 }
 
-func run(b *testing.B, r *Router, goroutines int) {
+// conversation is a request of which only the keys are known, another one each
+// time.
+func conversation(i int64) Request {
+	root := mix(uint64(i)) | 1
+	return Request{Head: 1, Root: root, Prefix: root, Tenant: "tenant"}
+}
+
+func run(b *testing.B, r *Router, goroutines int, request func(int64) Request) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	var left atomic.Int64
@@ -108,8 +115,7 @@ func run(b *testing.B, r *Router, goroutines int) {
 				}
 				for range min(n, batch) {
 					n--
-					root := mix(uint64(n)) | 1
-					req := Request{Head: 1, Root: root, Prefix: root, Tenant: "tenant"}
+					req := request(n)
 					lease, err := r.Pick(&req)
 					if err != nil {
 						b.Error(err)

@@ -60,22 +60,25 @@ func (e *Ejection) validate() error {
 // standing is how an endpoint has done lately. It is kept in the endpoint's
 // tally and guarded by Router.mu.
 type standing struct {
-	fails   int       // in a row
-	times   int       // set aside in a row, without a full recovery between
-	begun   time.Time // of the time aside, and of the slow start after it
-	until   time.Time // of the time aside; zero when there is none
-	stalled bool      // set aside for being silent, so a sign of life ends it
-	held    bool      // what follows is in effect, and not beyond the half that may be
-	ramp    int       // requests at once in slow start; 0 when there is none
-	base    int       // what was in flight when the slow start began, and does not count for it
-	good    int       // requests that went well since the ramp was raised last
+	fails   int           // in a row
+	times   int           // set aside in a row, without a full recovery between
+	begun   time.Duration // of the time aside, and of the slow start after it
+	until   time.Duration // of the time aside; 0 when there is none
+	stalled bool          // set aside for being silent, so a sign of life ends it
+	held    bool          // what follows is in effect, and not beyond the half that may be
+	ramp    int           // requests at once in slow start; 0 when there is none
+	base    int           // what was in flight when the slow start began, and does not count for it
+	good    int           // requests that went well since the ramp was raised last
 }
 
-func (s *standing) bad() bool { return !s.until.IsZero() || s.ramp > 0 }
+func (s *standing) bad() bool { return s.until > 0 || s.ramp > 0 }
+
+// aside tells whether picks pass over the endpoint.
+func (s *standing) aside() bool { return s.held && s.ramp == 0 }
 
 // judge takes the outcome of a lease into account. The clean case, an endpoint
 // without trouble that did well, takes no lock.
-func (r *Router) judge(l *Lease, o *Outcome, now time.Time) {
+func (r *Router) judge(l *Lease, o *Outcome, now time.Duration) {
 	t := l.tally
 	switch {
 	case o.Aside > 0:
@@ -96,7 +99,7 @@ func (r *Router) judge(l *Lease, o *Outcome, now time.Time) {
 // of life that comes long before the end.
 func (l *Lease) Progress() {
 	if l.tally != nil && l.router.eject != nil {
-		l.router.praise(l, l.router.now())
+		l.router.praise(l, l.router.clock())
 	}
 }
 
@@ -105,30 +108,30 @@ func (l *Lease) Progress() {
 // since this one was sent, the endpoint is set aside until something does, or
 // until its time is over. The lease stays as it is.
 func (l *Lease) Stalled() {
-	if l.tally == nil || l.router.eject == nil || l.tally.progress.Load() > l.since.UnixNano() {
+	if l.tally == nil || l.router.eject == nil || l.tally.progress.Load() > int64(l.since) {
 		return
 	}
 	r := l.router
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := &l.tally.standing; s.until.IsZero() {
-		r.setAside(l.tally, 0, r.now())
+	defer r.unlock()
+	if s := &l.tally.standing; s.until == 0 {
+		r.setAside(l.tally, 0, r.clock())
 		s.stalled = true
 	}
 }
 
 // praise counts a request that went well.
-func (r *Router) praise(l *Lease, now time.Time) {
+func (r *Router) praise(l *Lease, now time.Duration) {
 	t := l.tally
-	t.progress.Store(now.UnixNano())
+	t.progress.Store(int64(now))
 	if !t.trouble.Load() {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	s := &t.standing
 	switch {
-	case s.stalled && !s.until.IsZero():
+	case s.stalled && s.until > 0:
 		*s = standing{} // it was only slow
 		r.publish()
 	case s.ramp > 0:
@@ -139,7 +142,7 @@ func (r *Router) praise(l *Lease, now time.Time) {
 			*s = standing{}
 		}
 		r.publish()
-	case s.until.IsZero():
+	case s.until == 0:
 		s.fails = 0
 	}
 	t.trouble.Store(s.bad())
@@ -147,17 +150,17 @@ func (r *Router) praise(l *Lease, now time.Time) {
 
 // blame counts a request that failed; aside is how long the endpoint asked to
 // be left alone, 0 if it did not.
-func (r *Router) blame(l *Lease, aside time.Duration, now time.Time) {
+func (r *Router) blame(l *Lease, aside time.Duration, now time.Duration) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	s := &l.tally.standing
 	switch {
-	case !s.until.IsZero():
-		if until := now.Add(min(aside, r.eject.MaxTime)); until.After(s.until) {
+	case s.until > 0:
+		if until := now + min(aside, r.eject.MaxTime); until > s.until {
 			s.until = until
 			r.publish()
 		}
-	case s.ramp > 0 && l.since.Before(s.begun):
+	case s.ramp > 0 && l.since < s.begun:
 		// It was sent before the verdict, so it says nothing new.
 	case s.ramp > 0 || aside > 0:
 		r.setAside(l.tally, aside, now)
@@ -171,7 +174,7 @@ func (r *Router) blame(l *Lease, aside time.Duration, now time.Time) {
 
 // setAside begins the endpoint's time aside: as long as it asked for, if it did.
 // The caller holds the lock.
-func (r *Router) setAside(t *tally, asked time.Duration, now time.Time) {
+func (r *Router) setAside(t *tally, asked time.Duration, now time.Duration) {
 	d, times := asked, t.standing.times
 	if asked <= 0 {
 		d = r.eject.MaxTime
@@ -181,7 +184,7 @@ func (r *Router) setAside(t *tally, asked time.Duration, now time.Time) {
 		times++
 	}
 	d = min(d, r.eject.MaxTime)
-	t.standing = standing{times: times, begun: now, until: now.Add(d)}
+	t.standing = standing{times: times, begun: now, until: now + d}
 	t.trouble.Store(true)
 	t.ejections.Add(1)
 	r.publish()
@@ -189,20 +192,15 @@ func (r *Router) setAside(t *tally, asked time.Duration, now time.Time) {
 
 // tick ends the times aside that are over. It is called by every pick, and
 // costs an atomic load as long as none is.
-func (r *Router) tick() {
-	next := r.nextTick.Load()
-	if next == 0 {
-		return
-	}
-	now := r.now()
-	if now.UnixNano() < next {
+func (r *Router) tick(now time.Duration) {
+	if next := r.nextTick.Load(); next == 0 || int64(now) < next {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	for _, t := range r.tallies {
 		s := &t.standing
-		if s.until.IsZero() || now.Before(s.until) {
+		if s.until == 0 || now < s.until {
 			continue
 		}
 		if !s.held { // it was never without requests
@@ -223,7 +221,7 @@ func (r *Router) hold(endpoints []Endpoint) []Endpoint {
 		return endpoints
 	}
 	var bad []*tally
-	var next time.Time
+	var next time.Duration
 	for i := range endpoints {
 		t := r.tallies[endpoints[i].ID]
 		s := &t.standing
@@ -231,20 +229,17 @@ func (r *Router) hold(endpoints []Endpoint) []Endpoint {
 		if s.bad() {
 			bad = append(bad, t)
 		}
-		if !s.until.IsZero() && (next.IsZero() || s.until.Before(next)) {
+		if s.until > 0 && (next == 0 || s.until < next) {
 			next = s.until
 		}
 	}
-	r.nextTick.Store(0)
-	if !next.IsZero() {
-		r.nextTick.Store(next.UnixNano())
-	}
+	r.nextTick.Store(int64(next))
 	if len(bad) == 0 || len(bad) == len(endpoints) {
 		return endpoints
 	}
 	// Those that have been bad for longest stay held, so that one more does
 	// not let another in.
-	slices.SortStableFunc(bad, func(a, b *tally) int { return a.standing.begun.Compare(b.standing.begun) })
+	slices.SortStableFunc(bad, func(a, b *tally) int { return cmp.Compare(a.standing.begun, b.standing.begun) })
 	for _, t := range bad[:min(len(bad), len(endpoints)/2)] {
 		t.standing.held = true
 	}
@@ -267,6 +262,39 @@ func (r *Router) hold(endpoints []Endpoint) []Endpoint {
 // publish makes the snapshot that picks see. The caller holds the lock.
 func (r *Router) publish() {
 	r.snap.Store(newSnapshot(r.hold(r.members), r.tallies, r.limit, r.snap.Load(), r.lot))
+	if r.onAside == nil {
+		return
+	}
+	for i := range r.members {
+		t := r.tallies[r.members[i].ID]
+		aside := t.standing.aside()
+		if aside == t.told {
+			continue
+		}
+		t.told = aside
+		if aside {
+			r.news = append(r.news, news{t.id, max(t.standing.until-r.clock(), 1)})
+		} else {
+			r.news = append(r.news, news{id: t.id})
+		}
+	}
+}
+
+// news is what [Options.OnAside] is to be told.
+type news struct {
+	id  string
+	out time.Duration
+}
+
+// unlock releases the lock and tells the news, which must not be told under it:
+// whoever hears them may write a log.
+func (r *Router) unlock() {
+	all := r.news
+	r.news = nil
+	r.mu.Unlock()
+	for _, n := range all {
+		r.onAside(n.id, n.out)
+	}
 }
 
 // Untried reports whether an available endpoint that could serve req has not

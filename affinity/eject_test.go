@@ -18,16 +18,22 @@ var (
 // An ejecting is a router with a clock of its own.
 type ejecting struct {
 	*Router
-	t   testing.TB
-	now time.Time
+	t     testing.TB
+	now   time.Time
+	heard map[string]time.Duration // what OnAside has said last
 }
 
 func newEjecting(t testing.TB, n int, o Options) *ejecting {
-	e := &ejecting{t: t, now: time.Unix(1_000_000, 0)}
+	e := &ejecting{t: t, now: time.Unix(1_000_000, 0), heard: map[string]time.Duration{}}
 	if o.Ejection == nil {
 		o.Ejection = &Ejection{}
 	}
 	o.Now = func() time.Time { return e.now }
+	o.OnAside = func(id string, d time.Duration) {
+		require.NotEqual(t, e.heard[id] > 0, d > 0, "no news of %s", id)
+		e.heard[id] = d
+		e.Stats() // the router can be asked
+	}
 	r, err := New(o)
 	require.NoError(t, err)
 	e.Router = r
@@ -58,6 +64,7 @@ func (e *ejecting) at(id string, n int, o Outcome) {
 
 func (e *ejecting) aside() (ids []string) {
 	for _, s := range e.Stats() {
+		require.Equal(e.t, s.Aside, e.heard[s.ID] > 0, "of %s OnAside says otherwise", s.ID)
 		if s.Aside {
 			ids = append(ids, s.ID)
 		}

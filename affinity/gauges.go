@@ -76,7 +76,7 @@ func (r *Router) Observe(id string, g Gauges) {
 	if t == nil || t.left != 0 {
 		return
 	}
-	now := r.elapsed(r.now())
+	now := r.clock()
 	p := r.speed.pace()
 	v := &t.gauging
 	d := v.backlog.update(now, g, p)
@@ -133,17 +133,21 @@ func (r *Router) Observe(id string, g Gauges) {
 // sweepEvery is how often the counts of heads are added up.
 const sweepEvery = time.Second
 
-// elapsed is the time that the router measures in.
-func (r *Router) elapsed(now time.Time) time.Duration { return now.Sub(r.start) }
-
 // wait returns the seconds that a request would wait on an endpoint before its
 // prefill begins.
 func (t *tally) wait(now time.Duration) float64 {
 	g := t.reading.Load()
+	idle := t.load() == 0 // all that was booked is done
 	if g == nil || g.until < now {
+		if idle {
+			return 0
+		}
 		return t.bookings.queued(now)
 	}
-	return max(0, g.wait-(now-g.at).Seconds()) + t.bookings.since(g.at-seenAfter, now)
+	if idle {
+		return max(0, g.wait-(now-g.at).Seconds())
+	}
+	return t.bookings.ahead(g.wait, g.at, now)
 }
 
 // inflow returns an endpoint's long-run inflow over the mean, 1 if unknown.

@@ -15,7 +15,7 @@ type Lease struct {
 	router *Router
 	tally  *tally
 	home   *tally
-	since  time.Time
+	since  time.Duration
 	done   uint32 // a plain word: a Lease may be moved before its first use
 	reason Reason
 	plan   plan
@@ -89,8 +89,8 @@ type Released struct {
 
 // released is the one place where an outcome arrives.
 func (r *Router) released(l *Lease, o Outcome) {
-	now := r.now()
-	held := now.Sub(l.since)
+	now := r.clock()
+	held := now - l.since
 	r.learn(l, &o)
 	t := l.tally
 	t.released.Add(1)
@@ -101,6 +101,10 @@ func (r *Router) released(l *Lease, o Outcome) {
 	if o.PromptTokens > 0 && o.CachedTokens >= 0 {
 		t.prompt.Add(uint64(o.PromptTokens))
 		t.cached.Add(uint64(o.CachedTokens))
+		if p := &l.plan; p.bytes > 0 {
+			t.foreseen.Add(uint64(int64(o.PromptTokens) * int64(min(p.have, p.bytes)) / int64(p.bytes)))
+			t.foreseenOf.Add(uint64(o.PromptTokens))
+		}
 	}
 	if r.eject != nil {
 		r.judge(l, &o, now)

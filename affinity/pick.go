@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Pick chooses the endpoint for a request and counts it as in flight there;
@@ -18,10 +19,11 @@ import (
 // [OverLimitRefuse]), for a sticky request a *[StickyError], and with
 // [FixedPrefix] [ErrRoutingID]; and that of [ParseStrategy] for req.Strategy.
 func (r *Router) Pick(req *Request) (Lease, error) {
-	r.tick()
+	now := r.clock()
+	r.tick(now)
 	snap := r.snap.Load()
 	if req.Sticky != "" {
-		return r.sticky(snap, req.Sticky)
+		return r.sticky(snap, req.Sticky, now)
 	}
 	g, err := snap.group(req.Model)
 	if err != nil {
@@ -34,7 +36,6 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 			return Lease{}, err
 		}
 	}
-	now := r.elapsed(r.now())
 	key, err := r.key(strategy, req)
 	if err != nil {
 		return Lease{}, err
@@ -77,9 +78,9 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 		r.boundedLoad(&c, tried)
 	}
 	if c.slot == nil {
-		return r.overLimit(&c, tried)
+		return r.overLimit(&c, tried, now)
 	}
-	l := r.lease(c.slot, c.home, c.reason)
+	l := r.lease(c.slot, c.home, c.reason, now)
 	l.plan = c.plan
 	return l, nil
 }
@@ -136,9 +137,9 @@ func (c *choice) settle(tried []string, better Reason) {
 	}
 }
 
-func (r *Router) lease(s, home *slot, reason Reason) Lease {
+func (r *Router) lease(s, home *slot, reason Reason, now time.Duration) Lease {
 	s.tally.picks[reason].Add(1)
-	l := Lease{router: r, tally: s.tally, since: r.now(), reason: reason}
+	l := Lease{router: r, tally: s.tally, since: now, reason: reason}
 	if home != nil {
 		l.home = home.tally
 		if home.tally != s.tally {
@@ -150,7 +151,7 @@ func (r *Router) lease(s, home *slot, reason Reason) Lease {
 
 // sticky serves a request whose state lives on one endpoint. Health is not
 // asked: nothing else can serve it.
-func (r *Router) sticky(snap *snapshot, id string) (Lease, error) {
+func (r *Router) sticky(snap *snapshot, id string, now time.Duration) (Lease, error) {
 	m, ok := snap.byID[id]
 	if !ok || m.draining {
 		return Lease{}, &StickyError{Endpoint: strings.Clone(id), Draining: ok}
@@ -161,11 +162,11 @@ func (r *Router) sticky(snap *snapshot, id string) (Lease, error) {
 		}
 		m.tally.acquire(0)
 	}
-	return r.lease(&m.slot, nil, ReasonSticky), nil
+	return r.lease(&m.slot, nil, ReasonSticky, now), nil
 }
 
 // overLimit is where a pick ends when all its candidates are at their limits.
-func (r *Router) overLimit(c *choice, tried []string) (Lease, error) {
+func (r *Router) overLimit(c *choice, tried []string, now time.Duration) (Lease, error) {
 	if r.refuse {
 		return Lease{}, ErrOverLimit
 	}
@@ -177,7 +178,7 @@ func (r *Router) overLimit(c *choice, tried []string) (Lease, error) {
 	case s == c.home: // it got room since it was looked at
 		c.reason = ReasonHome
 	}
-	return r.lease(s, c.home, c.reason), nil
+	return r.lease(s, c.home, c.reason, now), nil
 }
 
 // untried tells whether any of the slots has not been tried.

@@ -123,13 +123,13 @@ func TestOverLimitTakesRoomThatAppeared(t *testing.T) {
 	r := newRouter(t, Options{Limit: 1}, fleet(2)...)
 	g := r.snap.Load().any
 	// As if another request had ended after the pick found everything full.
-	lease, err := r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, []string{g.up[1].tally.id})
+	lease, err := r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, []string{g.up[1].tally.id}, 0)
 	require.NoError(t, err)
 	require.Equal(t, ReasonHome, lease.Reason())
-	lease, err = r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, nil)
+	lease, err = r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, nil, 0)
 	require.NoError(t, err)
 	require.Equal(t, ReasonOverflowFull, lease.Reason())
-	lease, err = r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, nil)
+	lease, err = r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, nil, 0)
 	require.NoError(t, err)
 	require.Equal(t, ReasonOverLimit, lease.Reason())
 }

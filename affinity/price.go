@@ -14,8 +14,8 @@ const (
 	futureWeight  = 4.0  // of the next turn's recomputing; 1 would be theory: it buys hits for time
 	inflowWeight  = 2.0  // of inflow above the mean
 	inflowMost    = 3.0  // where that price stops rising
-	awayMargin    = .1   // s, what leaving home must gain at least
-	inFlightPrice = .01  // s for each request this router has in flight there, mostly to break ties
+	awayMargin    = .1   // what leaving home must gain at least, in mean prefills of a whole prompt
+	inFlightPrice = .01  // of each request this router has in flight there, likewise; mostly to break ties
 	strangerShare = .3   // share of turns whose last one another client sent, above which clients must agree on homes
 	turnMemory    = 200  // requests over which such shares are means
 	overflowStart = 1.15 // inflow over the mean at which an endpoint begins to hand on keys
@@ -27,13 +27,16 @@ const (
 type prices struct {
 	delay float64 // added cost of a second of computing, for each second that the request takes
 	away  float64 // added cost of any endpoint but home
+	each  float64 // added cost for each request of this router in flight
 }
 
 // newPrices works them out from the fleet's load, the prefill that a turn would
-// cost at home, the chance that a next turn comes from elsewhere, and the mean
-// time to first token.
-func newPrices(o *outlook, home, strangers, ttft float64) prices {
-	p := prices{away: awayMargin}
+// cost at home, the chance that a next turn comes from elsewhere, the mean time
+// to first token, and the mean prefill of a whole prompt, which is the measure of
+// what matters: a tenth of a second is little for a long prompt and a fast engine's
+// whole answer to a short one.
+func newPrices(o *outlook, home, strangers, ttft, whole float64) prices {
+	p := prices{away: awayMargin * whole, each: inFlightPrice * whole}
 	if o != nil {
 		p.delay = delayWeight * o.rate / (1 - o.busy)
 	}
@@ -46,7 +49,7 @@ func newPrices(o *outlook, home, strangers, ttft float64) prices {
 // router in flight.
 func (p prices) cost(wait, compute, inflow float64, inFlight int64) float64 {
 	excess := max(0, min(inflow, inflowMost)-1)
-	return wait + compute*(1+p.delay*(wait+compute)+inflowWeight*excess) + inFlightPrice*float64(inFlight)
+	return wait + compute*(1+p.delay*(wait+compute)+inflowWeight*excess) + p.each*float64(inFlight)
 }
 
 // handsOn tells whether an endpoint with this inflow hands on a key, of which

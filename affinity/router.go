@@ -64,6 +64,11 @@ type Options struct {
 	// by the goroutine that released it: it must not block. Nil means nothing
 	// is called.
 	OnRelease func(Released)
+	// OnAside is called when an endpoint is set aside, with the time for
+	// which, and when it gets requests again, with 0. It runs in the goroutine
+	// that brought that about, so it must not block; news that follow close
+	// upon each other may come in another order. Nil means nothing is called.
+	OnAside func(endpoint string, d time.Duration)
 }
 
 // defaultFloor and defaultLoadFactor have their origins at the fields above.
@@ -84,17 +89,17 @@ type Router struct {
 	prefix    FixedPrefixOptions
 	limit     int
 	refuse    bool
-	now       func() time.Time
+	clock     func() time.Duration // since the router was made
 	onRelease func(Released)
+	onAside   func(endpoint string, d time.Duration)
 	eject     *Ejection // nil: never
 
 	snap     atomic.Pointer[snapshot]
 	strategy atomic.Pointer[Strategy]
 	lots     atomic.Uint64 // state of the random sequence
-	nextTick atomic.Int64  // when the next time aside ends, in Unix nanoseconds; 0: none
+	nextTick atomic.Int64  // when the next time aside ends, by the clock; 0: none
 
 	// What the strategy Affinity has learned, and what it sees.
-	start      time.Time
 	indexBytes int
 	index      atomic.Pointer[index] // nil until the first pick that needs it
 	heads      atomic.Pointer[heads] // likewise
@@ -112,6 +117,7 @@ type Router struct {
 	tallies    map[string]*tally
 	members    []Endpoint
 	generation uint64
+	news       []news
 }
 
 // New returns a router without endpoints; give it some with [Router.Set]. It
@@ -138,7 +144,7 @@ func New(o Options) (*Router, error) {
 	r := &Router{
 		floor: defaultFloor, factor: uint64(defaultLoadFactor * (1 << loadFraction)),
 		prefix: o.FixedPrefix, limit: o.Limit, refuse: o.OverLimit == OverLimitRefuse,
-		now: o.Now, onRelease: o.OnRelease,
+		onRelease: o.OnRelease, onAside: o.OnAside,
 		tallies: map[string]*tally{},
 	}
 	if o.Ejection != nil {
@@ -154,14 +160,17 @@ func New(o Options) (*Router, error) {
 	if o.LoadFactor > 0 {
 		r.factor = uint64(math.Ceil(o.LoadFactor * (1 << loadFraction)))
 	}
-	if r.now == nil {
-		r.now = time.Now
+	if o.Now == nil {
+		start := time.Now()
+		r.clock = func() time.Duration { return time.Since(start) } // half the price of Now
+	} else {
+		start := o.Now()
+		r.clock = func() time.Duration { return o.Now().Sub(start) }
 	}
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
 	r.lots.Store(o.Seed)
-	r.start = r.now()
 	r.indexBytes = cmp.Or(o.IndexBytes, defaultIndexBytes)
 	if o.Strategy == "" {
 		o.Strategy = Affinity
@@ -196,7 +205,7 @@ func (r *Router) Set(endpoints []Endpoint) error {
 		return err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	r.generation++
 	r.members = slices.Clone(endpoints)
 	present := make(map[string]bool, len(endpoints))

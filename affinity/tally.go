@@ -20,8 +20,11 @@ type tally struct {
 	held     atomic.Int64 // nanoseconds
 	prompt   atomic.Uint64
 	cached   atomic.Uint64
-	picks    [reasonCount]atomic.Uint64
-	// For ejection: the last sign of life in Unix nanoseconds, whether standing
+	// Of requests that Affinity has picked for: the tokens that it expected to
+	// be cached, and all.
+	foreseen, foreseenOf atomic.Uint64
+	picks                [reasonCount]atomic.Uint64
+	// For ejection: the last sign of life by the clock, whether standing
 	// is worth a look, and how often the endpoint was set aside.
 	progress  atomic.Int64
 	trouble   atomic.Bool
@@ -34,6 +37,7 @@ type tally struct {
 
 	left     uint64 // the generation in which the endpoint left, 0 while it is a member; guarded by Router.mu
 	standing standing
+	told     bool // the last news of OnAside: that it is set aside; guarded by Router.mu
 }
 
 // acquire counts one more in flight, unless that would exceed the limit; 0

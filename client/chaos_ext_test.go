@@ -151,7 +151,7 @@ func typed(err error) bool {
 func expectedAnswers(t *testing.T, cfg fleettest.Config) []string {
 	calm := fleettest.New(1, cfg)
 	defer calm.Close()
-	c, err := client.New(client.WithEndpoints(calm.URLs()...), client.WithHealthChecks(0), client.WithModelChecks(0))
+	c, err := client.New(client.WithEndpoints(calm.URLs()...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	defer c.Close()
 	answers := make([]string, chaosPrompts)

@@ -85,7 +85,7 @@ func header(name, value string) func(http.ResponseWriter, *http.Request, http.Ha
 }
 
 func check(t *testing.T, urls []string, opts []client.Option, checks ...client.CheckOption) client.Findings {
-	c, err := client.New(append([]client.Option{client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0)}, opts...)...)
+	c, err := client.New(append([]client.Option{client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0)}, opts...)...)
 	require.NoError(t, err)
 	defer c.Close()
 	return c.Check(t.Context(), checks...)
@@ -234,7 +234,7 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 		<-release
 	}}.start(t)
 	defer close(release)
-	c, err := client.New(client.WithEndpoints(hangs), client.WithHealthChecks(0), client.WithModelChecks(0))
+	c, err := client.New(client.WithEndpoints(hangs), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	defer c.Close()
 	ctx, cancel := context.WithCancel(t.Context())

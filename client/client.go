@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/sashabaranov/go-openai"
 
+	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/canon"
 	"github.com/prefixwise/prefixwise/discovery"
 	"github.com/prefixwise/prefixwise/middleware"
@@ -39,6 +41,9 @@ type Client struct {
 	fleet     *fleet
 	http      *http.Client
 	collector *collector
+	canon     *canon.Canonicalizer
+	sessions  *sessions
+	logger    *slog.Logger
 	close     sync.Once
 }
 
@@ -136,6 +141,11 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 		return nil, err
 	}
 	stats := new(collector)
+	var strategy func(*affinity.Request) affinity.Strategy
+	if c.experiment && !c.disabled {
+		stats.experiment = newExperiment(f.router, c.control, c.fraction)
+		strategy = stats.experiment.strategy
+	}
 	retry := middleware.RetryOptions{Max: c.retries, Total: c.timeouts.Total, NotFound: f.mixed.Load}
 	if c.retries == 0 {
 		retry.Max = -1 // for the middleware, 0 means the default
@@ -154,6 +164,8 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 		middleware.Route(middleware.Routing{
 			Router:        f.router,
 			Lookup:        f.lookup,
+			Placed:        f.placement,
+			Strategy:      strategy,
 			Wait:          f.wait,
 			ModelMissing:  f.modelMissing,
 			LimitWait:     c.limitWait,
@@ -171,7 +183,10 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 	inner.Timeout = 0 // it would cut streams that are alive
 	inner.Transport = &scope{fleet: middleware.Chain(layers...)(f.transport), transport: f.transport, other: c.base}
 	cfg.BaseURL, cfg.HTTPClient = fleetURL, inner
-	return &Client{Client: openai.NewClientWithConfig(cfg), fleet: f, http: inner, collector: stats}, nil
+	return &Client{
+		Client: openai.NewClientWithConfig(cfg), fleet: f, http: inner, collector: stats,
+		canon: canonicalizer, sessions: newSessions(c.sessions), logger: c.logger,
+	}, nil
 }
 
 // HTTPClient returns the client for SDKs that take an *http.Client. Requests
@@ -189,8 +204,19 @@ func (c *Client) BaseURL() string { return fleetURL }
 // then says what discovery has met.
 func (c *Client) Ready(ctx context.Context) error { return c.fleet.watcher.Ready(ctx) }
 
-// SetStrategy changes how endpoints are picked, for calls that begin later.
-func (c *Client) SetStrategy(s Strategy) error { return c.fleet.router.SetStrategy(s) }
+// SetStrategy changes how endpoints are picked, for calls that begin later. An
+// experiment begins anew.
+func (c *Client) SetStrategy(s Strategy) error {
+	was := c.fleet.router.Strategy()
+	if err := c.fleet.router.SetStrategy(s); err != nil {
+		return err
+	}
+	logStrategy(c.fleet.logger, was, s)
+	if c.collector.experiment != nil {
+		c.collector.experiment.reset()
+	}
+	return nil
+}
 
 // Close stops the client's goroutines and closes its unused connections. Calls
 // that are under way end as they would have. It is safe to call it again.
@@ -214,7 +240,11 @@ type scope struct {
 
 func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Host == fleetHost {
-		return s.fleet.RoundTrip(req)
+		resp, err := s.fleet.RoundTrip(req)
+		if err == nil {
+			keepAnswer(req.Context(), resp)
+		}
+		return resp, err
 	}
 	if s.other != nil {
 		return s.other.RoundTrip(req)

@@ -65,7 +65,7 @@ func TestNewWithConfig(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{}`)
 	})
-	quiet := []client.Option{client.WithHealthChecks(0), client.WithModelChecks(0)}
+	quiet := []client.Option{client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0)}
 	config := openai.DefaultConfig("token")
 	_, err := client.NewWithConfig(config, quiet...)
 	require.ErrorContains(t, err, "BaseURL is OpenAI's own")
@@ -125,7 +125,7 @@ func TestFromEnv(t *testing.T) {
 	})
 	t.Setenv("PREFIXWISE_ENDPOINTS", s.URL)
 	t.Setenv("OPENAI_API_KEY", "from-env")
-	c, err := client.FromEnv(client.WithHealthChecks(0), client.WithModelChecks(0))
+	c, err := client.FromEnv(client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.ListModels(t.Context())
@@ -150,7 +150,7 @@ func TestOtherHostsPassThroughWithoutTheKey(t *testing.T) {
 	require.Error(t, err, "without the transport the fleet's URL leads nowhere")
 }
 
-// The key goes to /v1 only: /health may be answered by anything.
+// The key goes to /v1 only: /health and /metrics may be answered by anything.
 func TestProbesAndTheKey(t *testing.T) {
 	var mu sync.Mutex
 	auth := map[string]string{}
@@ -166,12 +166,12 @@ func TestProbesAndTheKey(t *testing.T) {
 	c, err := client.New(client.WithEndpoints(s.URL), client.WithAPIKey("secret"))
 	require.NoError(t, err)
 	defer c.Close()
-	for got := map[string]bool{}; len(got) < 2; {
+	for got := map[string]bool{}; len(got) < 3; {
 		got[<-seen] = true
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	require.Equal(t, map[string]string{"/health": "", "/v1/models": "Bearer secret"}, auth)
+	require.Equal(t, map[string]string{"/health": "", "/metrics": "", "/v1/models": "Bearer secret"}, auth)
 }
 
 // Streams through go-openai use their connections again, although go-openai
@@ -268,7 +268,7 @@ func TestInFlightReturnsToZero(t *testing.T) {
 		defer s.Close()
 		urls = append(urls, s.URL)
 	}
-	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithRetries(1))
+	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0), client.WithRetries(1))
 	require.NoError(t, err)
 	defer c.Close()
 	var g errgroup.Group
@@ -315,7 +315,7 @@ func TestHintsReachTheKey(t *testing.T) {
 	for range 3 {
 		urls = append(urls, newPlainServer(t, handler).URL)
 	}
-	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0))
+	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	defer c.Close()
 	at := func(ctx context.Context, text string) string {

@@ -23,10 +23,15 @@ type config struct {
 	resolveInterval time.Duration
 	healthInterval  time.Duration
 	modelsInterval  time.Duration
+	metricsInterval time.Duration
+	indexBytes      int
 	apiKey          string
 	header          http.Header // what a go-openai client of the caller's config sends
 	strategy        Strategy
 	fixedPrefix     affinity.FixedPrefixOptions
+	experiment      bool // WithExperiment was given
+	control         Strategy
+	fraction        float64
 	limit           int
 	refuse          bool
 	limitWait       time.Duration
@@ -42,6 +47,7 @@ type config struct {
 	linkLocal       bool
 	logger          *slog.Logger
 	observers       []*Trace
+	sessions        SessionOptions
 	disabled        bool
 }
 
@@ -117,6 +123,12 @@ func (c *config) validate() error {
 		`no endpoints; write client.WithEndpoints("http://host:8000"), or use WithDNS or WithSRV`)
 	_, err := affinity.ParseStrategy(string(c.strategy))
 	say(err != nil, "%w", err)
+	if c.experiment {
+		_, err := affinity.ParseStrategy(string(c.control))
+		say(err != nil, "WithExperiment: %w", err)
+		say(c.control == c.strategy && !c.disabled, "WithExperiment compares %s with itself; give it another strategy as the control", c.control)
+		say(!(c.fraction > 0 && c.fraction < 1), "WithExperiment(…, %v): the control's part is above 0 and below 1; write 0.1 for a tenth", c.fraction)
+	}
 	say(c.limit < 0, "WithLimit(%d) is negative; write 0 for no limit", c.limit)
 	say(c.limitWait < 0, "WithLimitWait(%v) is negative; write 0 for no wait", c.limitWait)
 	say(c.limitWait > 0 && c.limit == 0, "WithLimitWait has no limit to wait at; add WithLimit(n)")
@@ -126,8 +138,10 @@ func (c *config) validate() error {
 	say(c.ranks < 1, "WithDataParallel(%d): there is at least one rank; write 1 for an engine without ranks", c.ranks)
 	say(c.maxBytes < 0, "WithMaxRequestBytes(%d) is negative; write 0 for the default of 32 MiB", c.maxBytes)
 	say(c.resolveInterval < 0, "WithResolveInterval(%v) is negative; write 0 for the default of 10 s", c.resolveInterval)
+	say(c.indexBytes < 0, "WithIndexBytes(%d) is negative; write 0 for the default of 32 MiB", c.indexBytes)
 	say(c.logger == nil, "WithLogger was given nil; leave it out to log nothing")
 	say(c.base != nil && c.tls != nil, "WithTLS and WithTransport exclude each other; set TLSClientConfig of the transport")
+	say(c.sessions.Max < 0, "WithSessions: Max %d is negative; write 0 for the default of 1,024", c.sessions.Max)
 	for _, t := range c.observers {
 		say(t == nil, "WithObserver was given nil; give it a *client.Trace")
 	}

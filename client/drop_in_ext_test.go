@@ -53,7 +53,7 @@ func (s *plainServer) requests() []string {
 func newClient(t *testing.T, url string, opts ...client.Option) *client.Client {
 	t.Helper()
 	c, err := client.New(append([]client.Option{client.WithEndpoints(url), client.WithAPIKey("secret"),
-		client.WithHealthChecks(0), client.WithModelChecks(0)}, opts...)...)
+		client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c

@@ -1,14 +1,13 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/discovery"
@@ -28,7 +27,10 @@ type fleet struct {
 	transportOptions middleware.TransportOptions
 
 	endpoints atomic.Pointer[map[string]discovery.Endpoint]
-	mixed     atomic.Bool // the endpoints do not all serve the same models
+	placed    atomic.Pointer[map[string]string] // identities by placement token
+	gauges    sync.Map                          // identity → gauges, as last read
+	used      atomic.Int64                      // when a call last looked for an endpoint, Unix seconds
+	mixed     atomic.Bool                       // the endpoints do not all serve the same models
 	closed    chan struct{}
 
 	mu      sync.Mutex
@@ -41,7 +43,10 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 	if c.refuse || c.limitWait > 0 {
 		overLimit = affinity.OverLimitRefuse
 	}
-	router, err := affinity.New(affinity.Options{Strategy: c.strategy, FixedPrefix: c.fixedPrefix, Limit: c.limit, OverLimit: overLimit, Ejection: c.ejection})
+	router, err := affinity.New(affinity.Options{
+		Strategy: c.strategy, FixedPrefix: c.fixedPrefix, IndexBytes: c.indexBytes,
+		Limit: c.limit, OverLimit: overLimit, Ejection: c.ejection, OnAside: logAside(c.logger),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
 	}
@@ -55,8 +60,10 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 			Base: c.base, TLS: c.tls, ConnectTimeout: c.timeouts.Connect, AllowLinkLocal: c.linkLocal,
 		},
 	}
+	f.used.Store(time.Now().Unix())
 	f.transport = middleware.NewTransport(f.transportOptions)
 	f.endpoints.Store(&map[string]discovery.Endpoint{})
+	f.placed.Store(&map[string]string{})
 	resolvers := make([]discovery.Resolver, len(c.resolvers))
 	for i, r := range c.resolvers {
 		if resolvers[i], err = discovery.Ranks(r, c.ranks); err != nil {
@@ -64,15 +71,18 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 		}
 	}
 	f.watcher, err = discovery.Watch(discovery.Options{
-		Resolvers:      resolvers,
-		Interval:       c.resolveInterval,
-		HealthInterval: c.healthInterval,
-		ModelsInterval: c.modelsInterval,
-		Transport:      f.transport.For,
-		AllowLinkLocal: c.linkLocal,
-		Header:         header,
-		Logger:         c.logger,
-		OnChange:       f.set,
+		Resolvers:       resolvers,
+		Interval:        c.resolveInterval,
+		HealthInterval:  c.healthInterval,
+		ModelsInterval:  c.modelsInterval,
+		OnMetrics:       f.observe,
+		MetricsInterval: c.metricsInterval,
+		MetricsWanted:   f.inUse,
+		Transport:       f.transport.For,
+		AllowLinkLocal:  c.linkLocal,
+		Header:          header,
+		Logger:          c.logger,
+		OnChange:        f.set,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("prefixwise: wrong configuration: %w", err)
@@ -98,8 +108,7 @@ func (f *fleet) set(members []discovery.Member) {
 		})
 	}
 	for _, m := range members {
-		var dial *net.OpError
-		if m.Health == discovery.Unhealthy && errors.As(m.HealthErr, &dial) && dial.Op == "dial" {
+		if m.Health == discovery.Unhealthy && m.Refuses {
 			f.flights.Refuses(m.ID)
 		} else {
 			f.flights.Accepts(m.ID)
@@ -112,6 +121,17 @@ func (f *fleet) set(members []discovery.Member) {
 		return
 	}
 	f.endpoints.Store(&next)
+	placed := make(map[string]string, len(next))
+	for id := range next {
+		placed[middleware.PlacementToken(id)] = id
+	}
+	f.placed.Store(&placed)
+	f.gauges.Range(func(id, _ any) bool {
+		if _, here := next[id.(string)]; !here {
+			f.gauges.Delete(id)
+		}
+		return true
+	})
 	f.transport.Keep(eps)
 	f.mu.Lock()
 	close(f.changed)
@@ -140,6 +160,12 @@ func mixed(members []discovery.Member) bool {
 }
 
 func (f *fleet) lookup(id string) (discovery.Endpoint, bool) {
+	f.used.Store(time.Now().Unix())
 	ep, ok := (*f.endpoints.Load())[id]
 	return ep, ok
+}
+
+func (f *fleet) placement(token string) (id string, ok bool) {
+	id, ok = (*f.placed.Load())[token]
+	return id, ok
 }

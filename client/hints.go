@@ -26,6 +26,15 @@ func WithCacheKey(ctx context.Context, key string) context.Context {
 	return middleware.WithHints(ctx, middleware.Hints{CacheKey: key})
 }
 
+// WithPlacement returns a context whose calls continue a conversation whose
+// last response had this X-Prefixwise-Placement header. Its instance holds the
+// conversation's beginning and is preferred, whichever process got that
+// response. The token is advice: one of an instance that is gone or full, or
+// that is not a token at all, is ignored. A [Session] does this by itself.
+func WithPlacement(ctx context.Context, token string) context.Context {
+	return middleware.WithHints(ctx, middleware.Hints{Placement: token})
+}
+
 // WithExtraBody returns a context whose calls have the given members set at
 // the root of their JSON body, for fields that go-openai has no name for, such
 // as vLLM's cache_salt, priority or documents. Values are written as

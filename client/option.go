@@ -85,6 +85,23 @@ func WithModelChecks(interval time.Duration) Option {
 	return optionFunc(func(c *config) { c.modelsInterval = offUnlessPositive(interval) })
 }
 
+// WithMetrics sets how often each endpoint's /metrics is asked, so that the
+// strategy Affinity knows what other processes have sent there; see package
+// affinity. The default is 1 s, while there are calls; an idle client does not
+// ask. vLLM makes some 60 KB of text for an answer: with more than about thirty
+// busy processes on one fleet, 2 s is kinder. Readings older than 4 s do not
+// count, so longer intervals are the same as none. Zero or less turns it off,
+// and placement goes by this client's own requests alone.
+func WithMetrics(interval time.Duration) Option {
+	return optionFunc(func(c *config) { c.metricsInterval = offUnlessPositive(interval) })
+}
+
+// WithIndexBytes bounds the memory in which the strategy Affinity keeps what it
+// has sent where. The default is 32 MiB, enough for 80,000 conversations.
+func WithIndexBytes(n int) Option {
+	return optionFunc(func(c *config) { c.indexBytes = n })
+}
+
 func offUnlessPositive(d time.Duration) time.Duration {
 	if d <= 0 {
 		return -1
@@ -232,6 +249,12 @@ func WithLogger(l *slog.Logger) Option {
 // WithObserver reports every call to t. It can be given several times.
 func WithObserver(t *Trace) Option {
 	return optionFunc(func(c *config) { c.observers = append(c.observers, t) })
+}
+
+// WithSessions sets how many sessions the client keeps and for how long, and
+// what is told of rewritten history; see [Client.Session].
+func WithSessions(o SessionOptions) Option {
+	return optionFunc(func(c *config) { c.sessions = o })
 }
 
 // Strategy names a way of picking endpoints.

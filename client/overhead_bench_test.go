@@ -33,7 +33,7 @@ func BenchmarkOverhead(b *testing.B) {
 	config := openai.DefaultConfig("secret")
 	config.BaseURL = s.URL + "/v1"
 	bare := openai.NewClientWithConfig(config)
-	ours, err := client.New(client.WithEndpoints(s.URL), client.WithAPIKey("secret"), client.WithHealthChecks(0), client.WithModelChecks(0))
+	ours, err := client.New(client.WithEndpoints(s.URL), client.WithAPIKey("secret"), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func BenchmarkChain(b *testing.B) {
 	for i := range 8 {
 		urls = append(urls, fmt.Sprintf("http://10.0.0.%d:8000", i+1))
 	}
-	c, err := client.New(client.WithEndpoints(urls...), client.WithTransport(base), client.WithHealthChecks(0), client.WithModelChecks(0))
+	c, err := client.New(client.WithEndpoints(urls...), client.WithTransport(base), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	if err != nil {
 		b.Fatal(err)
 	}

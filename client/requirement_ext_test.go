@@ -125,7 +125,7 @@ func TestRequirement09_DNS(t *testing.T) {
 	}
 	dns := &scriptedDNS{answer: fail}
 	c, err := client.New(client.WithResolver(dns), client.WithResolveInterval(20*time.Millisecond),
-		client.WithHealthChecks(0), client.WithModelChecks(0))
+		client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	defer c.Close()
 
@@ -155,7 +155,7 @@ func TestRequirement09_DNS(t *testing.T) {
 
 	once := &scriptedDNS{answer: func() ([]discovery.Endpoint, error) { return []discovery.Endpoint{e}, nil }}
 	d, err := client.New(client.WithResolver(once), client.WithResolveInterval(time.Hour),
-		client.WithHealthChecks(0), client.WithModelChecks(0), client.WithRetries(0))
+		client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0), client.WithRetries(0))
 	require.NoError(t, err)
 	defer d.Close()
 	_, err = d.CreateChatCompletion(t.Context(), question("hello"))
@@ -241,7 +241,7 @@ func TestRequirement10_ConnectionHygiene(t *testing.T) {
 		}
 		dns := &scriptedDNS{answer: func() ([]discovery.Endpoint, error) { return eps, nil }}
 		c, err := client.New(client.WithResolver(dns), client.WithResolveInterval(10*time.Millisecond),
-			client.WithHealthChecks(0), client.WithModelChecks(0), client.WithStrategy(client.RoundRobin))
+			client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0), client.WithStrategy(client.RoundRobin))
 		require.NoError(t, err)
 		defer c.Close()
 		for range 10 {
@@ -358,7 +358,7 @@ func TestRequirement14_CredentialsAndTLS(t *testing.T) {
 			e.Addr = addr
 			dns := &scriptedDNS{answer: func() ([]discovery.Endpoint, error) { return []discovery.Endpoint{e}, nil }}
 			c, err := client.New(client.WithResolver(dns), client.WithTLS(cfg), client.WithAPIKey(key),
-				client.WithHealthChecks(0), client.WithModelChecks(0), client.WithRetries(0))
+				client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0), client.WithRetries(0))
 			require.NoError(t, err)
 			defer c.Close()
 			_, err = c.CreateChatCompletion(t.Context(), question("x"))
@@ -386,7 +386,7 @@ func TestRequirement14_CredentialsAndTLS(t *testing.T) {
 			require.NoError(t, err)
 			e.Addr = netip.MustParseAddrPort("169.254.169.254:80")
 			dns := &scriptedDNS{answer: func() ([]discovery.Endpoint, error) { return []discovery.Endpoint{e}, nil }}
-			opts := []client.Option{client.WithResolver(dns), client.WithHealthChecks(0), client.WithModelChecks(0)}
+			opts := []client.Option{client.WithResolver(dns), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0)}
 			if base != nil {
 				opts = append(opts, client.WithTransport(base))
 			}

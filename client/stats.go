@@ -24,7 +24,9 @@ type Stats struct {
 	// Retries counts the attempts after a call's first.
 	Retries uint64
 	// PromptTokens and CachedTokens add up what engines reported, over the
-	// calls for which they reported both. Reporting is how many those are.
+	// calls for which they reported both. Reporting is how many those are. An
+	// engine that has reported cached tokens before and leaves them out means
+	// none.
 	PromptTokens, CachedTokens, Reporting uint64
 	// Unreported is for how many calls an engine told the prompt tokens and not
 	// the cached ones; embeddings, which have none, are not counted.
@@ -32,6 +34,11 @@ type Stats struct {
 	// FirstByte and Total are the times of successful calls: to the first
 	// content of a stream, and to the end of the answer.
 	FirstByte, Total Quantiles
+
+	// For Advice.
+	sample      *sample
+	members     int
+	cacheTokens int // of an endpoint on average, 0 unknown
 }
 
 // HitRate is the part of the prompt tokens that came from the engines'
@@ -49,8 +56,15 @@ type EndpointStats struct {
 	// nil when that is unknown.
 	Health string
 	Models []string
-	// InFlight is the number of attempts under way.
+	// InFlight is the number of attempts of this client under way.
 	InFlight int
+	// Gauges is whether the engine tells of itself at /metrics; without it the
+	// strategy Affinity goes by this client's own requests. Running and Waiting
+	// are then the requests of all clients there, and CacheTokens is its KV
+	// memory in tokens, 0 if unknown.
+	Gauges           bool
+	Running, Waiting int
+	CacheTokens      int
 	// Requests counts attempts, and Share is their part of all, 0 to 1.
 	Requests uint64
 	Share    float64
@@ -81,6 +95,7 @@ func (c *Client) Stats() Stats {
 	for _, m := range c.fleet.watcher.Members() {
 		members[m.ID] = m
 	}
+	s.sample, s.members, s.cacheTokens = &c.collector.sample, len(members), c.fleet.cacheTokens()
 	for _, e := range c.fleet.router.Stats() {
 		one := EndpointStats{
 			ID: e.ID, Health: "unknown", InFlight: e.InFlight, Requests: e.Picks, Share: e.Share,
@@ -89,6 +104,9 @@ func (c *Client) Stats() Stats {
 		}
 		if m, ok := members[e.ID]; ok {
 			one.URL, one.Health, one.Models = m.URL.String(), m.Health.String(), m.Models
+		}
+		if g, ok := c.fleet.seen(e.ID); ok {
+			one.Gauges, one.Running, one.Waiting, one.CacheTokens = !g.NoPrefixCaching, g.Running, g.Waiting, g.CacheTokens
 		}
 		for reason, n := range e.Reasons {
 			if reason.Overflow() {
@@ -100,17 +118,23 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// collector adds up the calls of a client, without locks.
+// collector takes the calls of a client that have ended. It adds them up
+// without locks.
 type collector struct {
 	calls, failed, refused, canceled, retries atomic.Uint64
 	prompt, cached, reporting, unreported     atomic.Uint64
 	firstByte, total                          histogram
+	experiment                                *experiment // nil without one
+	sample                                    sample
 }
 
 func (c *collector) trace() *middleware.Trace { return &middleware.Trace{Done: c.done} }
 
 func (c *collector) done(d middleware.Done) {
 	c.calls.Add(1)
+	if c.experiment != nil {
+		c.experiment.done(&d)
+	}
 	if d.Attempts > 1 {
 		c.retries.Add(uint64(d.Attempts - 1))
 	}
@@ -136,6 +160,7 @@ func (c *collector) done(d middleware.Done) {
 		c.firstByte.add(d.FirstByte)
 	}
 	c.total.add(d.Total)
+	c.sample.add(&d)
 }
 
 func (c *collector) stats() Stats {

@@ -23,6 +23,10 @@ type Hints struct {
 	// of different tenants, they do not pin them.
 	Tenant   string
 	CacheKey string
+	// Placement is where the conversation's last response came from, as its
+	// [HeaderPlacement] said. It is advice: an endpoint that is gone or full is
+	// not waited for.
+	Placement string
 	// ExtraBody has members to set at the root of a JSON request body, for
 	// fields that an SDK has no name for (cache_salt, priority, documents).
 	ExtraBody map[string]any
@@ -42,6 +46,9 @@ func WithHints(ctx context.Context, h Hints) context.Context {
 	}
 	if h.CacheKey == "" {
 		h.CacheKey = old.CacheKey
+	}
+	if h.Placement == "" {
+		h.Placement = old.Placement
 	}
 	extra := maps.Clone(old.ExtraBody)
 	if extra == nil {

@@ -108,6 +108,10 @@ func withExtra(body []byte, extra map[string]any) ([]byte, error) {
 	}
 	raw := make(map[string]json.RawMessage, len(extra))
 	for name, value := range extra {
+		if v, ok := value.(json.RawMessage); ok && len(v) > 0 {
+			raw[name] = v // Merge looks whether it is JSON; encoding/json would respell it
+			continue
+		}
 		v, err := json.Marshal(value)
 		if err != nil {
 			return nil, fmt.Errorf("extra body member %q cannot be written as JSON: %w", name, err)

@@ -117,6 +117,9 @@ func (f *flight) land(err error) bool {
 	}
 	f.route.Flights.remove(f)
 	f.mu.Lock()
+	if err == nil {
+		f.use = f.route.tellers.complete(f.endpoint.ID, f.call.api, f.use)
+	}
 	use := f.use
 	f.failure = err
 	f.mu.Unlock()
@@ -202,6 +205,7 @@ func (f *flight) reason(err error) error {
 // describe tells the caller by header where its response is from.
 func (f *flight) describe(h http.Header) {
 	h.Set(HeaderEndpoint, f.endpoint.ID)
+	h.Set(HeaderPlacement, PlacementToken(f.endpoint.ID))
 	h.Set(HeaderStrategy, f.call.done.Strategy)
 	h.Set(HeaderAttempts, strconv.Itoa(f.call.attempts))
 	h.Del(HeaderOverflow)

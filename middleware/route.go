@@ -29,9 +29,12 @@ type Routing struct {
 	Router *affinity.Router
 	// Lookup finds an endpoint by its identity. Required.
 	Lookup func(id string) (discovery.Endpoint, bool)
+	// Placed finds the endpoint that a placement token stands for. Nil ignores
+	// the tokens.
+	Placed func(token string) (id string, ok bool)
 	// Strategy chooses the strategy of a call by what is known of it, for
-	// experiments; "" and nil mean the router's. It is called for each attempt
-	// and must then say the same.
+	// experiments; "" and nil mean the router's. It is called once for each
+	// call.
 	Strategy func(*affinity.Request) affinity.Strategy
 	// Wait is called when no endpoint is known yet; it returns when one may
 	// be, or with an error. Nil fails at once.
@@ -88,6 +91,7 @@ type route struct {
 	Routing
 	next      http.RoundTripper
 	responses responses
+	tellers   tellers
 	queue     queue
 }
 
@@ -135,22 +139,10 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 // takeOff picks an endpoint and takes a lease on it. When it returns no error,
 // the flight must be landed.
 func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
-	c.want = affinity.Request{
-		Model: c.prompt.Model, Head: c.prompt.Head, Root: c.prompt.Root,
-		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.cacheKey(),
-		Tried: c.tried,
+	if c.attempts == 0 {
+		c.want = r.request(c)
 	}
-	if r.Strategy != nil {
-		c.want.Strategy = r.Strategy(&c.want)
-	}
-	if c.want.Strategy == "" {
-		c.want.Strategy = r.Router.Strategy()
-	}
-	if c.want.Strategy == affinity.FixedPrefix && c.prompt.Body != nil {
-		// Characters of the message text, as SageMaker counts for its
-		// OpenAI-compatible API.
-		c.want.Prefix = c.prompt.FixedPrefix(r.Router.FixedPrefix().Length, canon.Characters)
-	}
+	c.want.Tried = c.tried
 	c.router = r.Router
 	var err error
 	if id := responseNamed(c, req.URL.Path); id != "" {
@@ -169,6 +161,30 @@ func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
 		return nil, &Error{Phase: PhasePick, Attempts: c.attempts, Err: c.after(err)}
 	}
 	return newFlight(req.Context(), r, c, lease, ep), nil
+}
+
+// request returns what the router must know of a call.
+func (r *route) request(c *call) affinity.Request {
+	want := affinity.Request{
+		Model: c.prompt.Model, Head: c.prompt.Head, Root: c.prompt.Root,
+		Session: c.hints.Session, Tenant: c.hints.Tenant, CacheKey: c.cacheKey(),
+	}
+	want.Boundaries, want.Previous = boundariesOf(&c.prompt)
+	if r.Placed != nil && c.hints.Placement != "" {
+		want.Last, _ = r.Placed(c.hints.Placement)
+	}
+	if r.Strategy != nil {
+		want.Strategy = r.Strategy(&want)
+	}
+	if want.Strategy == "" {
+		want.Strategy = r.Router.Strategy()
+	}
+	if want.Strategy == affinity.FixedPrefix && c.prompt.Body != nil {
+		// Characters of the message text, as SageMaker counts for its
+		// OpenAI-compatible API.
+		want.Prefix = c.prompt.FixedPrefix(r.Router.FixedPrefix().Length, canon.Characters)
+	}
+	return want
 }
 
 // pick returns a lease and the endpoint that it is for. It waits for what may

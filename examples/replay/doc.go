@@ -17,9 +17,28 @@
 // conversation, with -sticky), and each sees only its own requests and, once a
 // second, the engines' gauges.
 //
+// -engine sets the engine's numbers, one by one or from a file: our own form, or
+// what internal/e2e/probe_speed.py has measured.
+//
 // Where a conversation has its home is decided by a hash, and one draw of it can
 // be lucky: every arm is run with several (-seeds), and the mean and the spread
 // are shown.
+//
+// # Real endpoints
+//
+// With -endpoints the same traffic goes to running instances in real time,
+// through package client as a program would use it, and each row of the table is
+// followed by what the simulation says of the same run:
+//
+//	go run ./examples/replay -endpoints http://10.0.0.1:8000,http://10.0.0.2:8000 \
+//		-trace gen:heads:users=8,requests=20 -engine speed.json
+//
+// Requests are streamed chats. A trace of hashes is given text: the same words
+// for the same hash, as many as an instance says make up the tokens. The arms
+// take turns on the same traffic with their caches kept apart (-apart). The hit
+// rate is that of the engines' own counters (/metrics, read before, during and
+// after), beside it stands that of the answers' cached_tokens. What fails is
+// counted and shown, and the run goes on.
 //
 // # The traffic
 //

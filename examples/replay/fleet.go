@@ -15,13 +15,13 @@ type instance struct {
 	flights map[vllmsim.ID]*flight
 	gauges  vllmsim.Gauges // as GET /metrics would show them
 	drains  bool
-	picks   int
+	number  int
 }
 
 // flight is a request on its way.
 type flight struct {
 	request *request
-	client  *client
+	client  *sender
 	lease   affinity.Lease
 	sent    time.Duration
 	first   time.Duration // to the first token
@@ -35,23 +35,28 @@ func newInstance(n int, seed uint64, cfg vllmsim.Config) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &instance{engine: engine, id: fmt.Sprintf("http://sim-%d-%d:8000", seed, n), flights: map[vllmsim.ID]*flight{}}, nil
+	return &instance{engine: engine, number: n, id: fmt.Sprintf("http://sim-%d-%d:8000", seed, n), flights: map[vllmsim.ID]*flight{}}, nil
 }
 
 // engineConfig is the engine of a replay.
 func engineConfig(s *settings, t *trace) vllmsim.Config {
-	return vllmsim.Config{
-		BlockTokens: t.block, CacheTokens: s.cache, MaxModelLen: s.cache / t.block * t.block,
-		TimeScale: s.speed,
+	c := vllmsim.Config{
+		CacheTokens: s.cache, TimeScale: s.speed,
 		// As in the laboratory whose figures this is compared with: nothing is
 		// preempted, and steps that only generate are counted in one go.
 		ReserveOutput: true, DecodeStretch: 64,
 	}
+	s.engine.apply(&c)
+	c.BlockTokens = t.block // the trace was cut for the engine
+	whole := s.cache / t.block * t.block
+	if c.MaxModelLen == 0 || c.MaxModelLen > whole {
+		c.MaxModelLen = whole
+	}
+	return c
 }
 
 // submit queues a request at now.
 func (i *instance) submit(now time.Duration, f *flight) error {
-	i.picks++
 	id, err := i.engine.Submit(now, vllmsim.Request{
 		PromptTokens: f.request.prompt, OutputTokens: f.request.output, Hashes: f.request.hashes,
 	})
@@ -78,17 +83,17 @@ func (i *instance) step(now time.Duration, emit func(*flight, vllmsim.Event)) {
 	i.gauges.PrefixQueries, i.gauges.PrefixHits = before.PrefixQueries, before.PrefixHits
 }
 
-// A client routes by its own router, which knows of the other clients' requests
+// A sender is one client process of the simulation. It routes by its own router, which knows of the other clients' requests
 // only what the engines' gauges show.
-type client struct {
+type sender struct {
 	router *affinity.Router
 }
 
-func newClient(o affinity.Options, now func() time.Time, seed uint64, fleet []affinity.Endpoint) (*client, error) {
+func newSender(o affinity.Options, now func() time.Time, seed uint64, fleet []affinity.Endpoint) (*sender, error) {
 	o.Now, o.Seed = now, mix(seed)|1
 	router, err := affinity.New(o)
 	if err != nil {
 		return nil, err
 	}
-	return &client{router}, router.Set(fleet)
+	return &sender{router}, router.Set(fleet)
 }

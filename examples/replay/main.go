@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 )
 
 // Exit statuses.
@@ -22,8 +20,9 @@ const (
 
 const usage = `Usage: replay -trace FILE [-policies LIST] [-clients LIST] [-seeds N] [-json] …
 
-Replays traffic on a simulated fleet, in virtual time, with one policy after the
-other, and compares them. "go doc ./examples/replay" has the details.
+Replays traffic with one policy after the other and compares them: on a simulated
+fleet in virtual time or, with -endpoints, on a real one in real time.
+"go doc ./examples/replay" has the details.
 
 `
 
@@ -53,43 +52,4 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return 0
-}
-
-// replay runs every arm and prints the results.
-func replay(ctx context.Context, s *settings, stdout, stderr io.Writer) error {
-	t, err := s.load()
-	if err != nil {
-		return err
-	}
-	infinite := t.infiniteHitRate()
-	if !s.json {
-		printHead(stdout, s, t, infinite)
-	}
-	for _, clients := range s.clients {
-		for _, p := range s.policies {
-			var results []result
-			for n := range s.seeds {
-				a := arm{policy: p, clients: clients, seed: s.seed + uint64(n)}
-				began := time.Now()
-				r, err := simulate(ctx, s, t, a)
-				if err != nil {
-					return err
-				}
-				if !s.quiet {
-					fmt.Fprintf(stderr, "%s, %d clients, placement %d of %d: %.1f s\n", p.name, clients, n+1, s.seeds, time.Since(began).Seconds())
-				}
-				r.InfiniteHitRate = infinite
-				results = append(results, r)
-				if s.json {
-					if err := json.NewEncoder(stdout).Encode(r); err != nil {
-						return err
-					}
-				}
-			}
-			if !s.json {
-				printRow(stdout, results)
-			}
-		}
-	}
-	return nil
 }

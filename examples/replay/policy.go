@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/client"
 )
 
 // A policy is a strategy with its parameters, as written on the command line:
@@ -14,8 +15,9 @@ import (
 type policy struct {
 	name    string // as written
 	options affinity.Options
-	noPolls bool // gauges=0: as if the engines had no /metrics
-	carried bool // carried=1: applications carry who served the last turn
+	noPolls bool   // gauges=0: as if the engines had no /metrics
+	carried bool   // carried=1: applications carry who served the last turn
+	simOnly string // a parameter that the client has no option for
 }
 
 func parsePolicy(text string) (policy, error) {
@@ -40,21 +42,26 @@ func parsePolicy(text string) (policy, error) {
 		case "concurrency":
 			p.options.FixedPrefix.Concurrency = int(n)
 		case "factor":
-			p.options.LoadFactor = n
+			p.options.LoadFactor, p.simOnly = n, key
 		case "floor":
-			p.options.Floor = int(n)
+			p.options.Floor, p.simOnly = int(n), key
 		case "limit":
 			p.options.Limit = int(n)
 		case "gauges":
-			p.noPolls = n == 0
+			p.noPolls, p.simOnly = n == 0, key
 		case "carried":
-			p.carried = n != 0
+			p.carried, p.simOnly = n != 0, key
 		default:
 			return policy{}, fmt.Errorf("policy %q: unknown parameter %q; use length, concurrency, factor, floor, limit, gauges or carried", text, key)
 		}
 	}
 	_, err = affinity.New(p.options)
 	return p, err
+}
+
+// prefixLength is the number of characters that fixed-prefix hashes.
+func (p policy) prefixLength() int {
+	return cmp.Or(p.options.FixedPrefix.Length, 4096) // the default of affinity.FixedPrefixOptions
 }
 
 // defaultConcurrency is that of affinity.FixedPrefixOptions.
@@ -68,4 +75,17 @@ func (p policy) forClients(clients int) affinity.Options {
 	c := cmp.Or(o.FixedPrefix.Concurrency, defaultConcurrency)
 	o.FixedPrefix.Concurrency = max(1, (c+clients-1)/clients)
 	return o
+}
+
+// clientOptions says the same to the product's client.
+func (p policy) clientOptions(clients int) ([]client.Option, error) {
+	if p.simOnly != "" {
+		return nil, fmt.Errorf("policy %s: the client has no option for %s; leave it out with -endpoints", p.name, p.simOnly)
+	}
+	o := p.forClients(clients)
+	options := []client.Option{client.WithStrategy(o.Strategy), client.WithLimit(o.Limit)}
+	if o.Strategy == affinity.FixedPrefix {
+		options = append(options, client.WithFixedPrefix(o.FixedPrefix.Length, o.FixedPrefix.Concurrency))
+	}
+	return options, nil
 }

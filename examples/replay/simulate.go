@@ -31,7 +31,7 @@ type event struct {
 	kind    int
 	n       int // order of making, for events that are alike otherwise
 	request *request
-	client  *client
+	client  *sender
 	add     bool // change: add an instance, or else drain one
 }
 
@@ -64,41 +64,37 @@ var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // simulation is an arm under way.
 type simulation struct {
-	settings  *settings
-	trace     *trace
-	arm       arm
-	now       time.Duration
-	fleet     []*instance
-	byID      map[string]*instance
-	clients   []*client
-	queue     events
-	made      int
-	pending   int // arrivals in the queue
-	inFlight  int
-	lots      *rand.Rand
-	clientOf  map[*request]*client
-	last      map[int]string // by session: who served its last turn
-	window    time.Duration  // the ten minutes from here on are measured apart, if windowed
-	windowed  bool
-	prefix    int // characters that fixed-prefix hashes
-	collector collector
+	settings *settings
+	trace    *trace
+	arm      arm
+	now      time.Duration
+	fleet    []*instance
+	byID     map[string]*instance
+	clients  []*sender
+	queue    events
+	made     int
+	pending  int        // arrivals in the queue
+	held     []*request // arrivals that wait for a free place (-concurrency)
+	inFlight int
+	lots     *rand.Rand
+	clientOf []int          // by position in the trace
+	last     map[int]string // by session: who served its last turn
+	prefix   int            // characters that fixed-prefix hashes
+	trial    trial
 }
 
 // simulate replays the trace and returns what came of it. It runs on one
 // goroutine and in virtual time, so the same arm has the same result anywhere.
-func simulate(ctx context.Context, s *settings, t *trace, a arm) (result, error) {
-	sim := &simulation{settings: s, trace: t, arm: a, byID: map[string]*instance{}, clientOf: map[*request]*client{}, last: map[int]string{},
-		lots: rand.New(rand.NewPCG(a.seed, 2))}
-	sim.prefix = a.policy.options.FixedPrefix.Length
-	if sim.prefix == 0 {
-		sim.prefix = 4096 // the default of affinity.FixedPrefixOptions
-	}
+func simulate(ctx context.Context, s *settings, t *trace, a arm) (*trial, error) {
+	sim := &simulation{settings: s, trace: t, arm: a, byID: map[string]*instance{}, last: map[int]string{},
+		lots: rand.New(rand.NewPCG(a.seed, 2)), trial: trial{kind: simulated, arm: a}}
+	sim.prefix = a.policy.prefixLength()
 	if err := sim.prepare(); err != nil {
-		return result{}, err
+		return nil, err
 	}
 	for n := 0; ; n++ {
 		if n%4096 == 0 && ctx.Err() != nil {
-			return result{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 		var soonest *instance
 		var at time.Duration
@@ -112,13 +108,13 @@ func simulate(ctx context.Context, s *settings, t *trace, a arm) (result, error)
 			e := heap.Pop(&sim.queue).(event)
 			sim.now = e.at
 			if err := sim.handle(e); err != nil {
-				return result{}, err
+				return nil, err
 			}
 		case soonest != nil:
 			sim.now = at
 			soonest.step(at, sim.observe)
 		default:
-			return sim.collector.result(sim), nil
+			return sim.finish(), nil
 		}
 	}
 }
@@ -131,29 +127,17 @@ func (s *simulation) prepare() error {
 		}
 	}
 	for c := range s.arm.clients {
-		client, err := newClient(s.arm.policy.forClients(s.arm.clients), s.clock, s.arm.seed<<8+uint64(c), s.endpoints())
+		client, err := newSender(s.arm.policy.forClients(s.arm.clients), s.clock, s.arm.seed<<8+uint64(c), s.endpoints())
 		if err != nil {
 			return err
 		}
 		s.clients = append(s.clients, client)
 	}
-	waits := map[*request]bool{}
-	for _, r := range s.trace.requests {
-		if r.next != nil {
-			waits[r.next] = true
-		}
+	s.clientOf = assign(s.trace, s.arm, s.settings.sticky, s.lots)
+	for _, r := range s.trace.opening() {
+		s.arrive(r.at, r)
 	}
-	for _, r := range s.trace.requests {
-		c := s.lots.IntN(len(s.clients))
-		if s.settings.sticky {
-			c = int(mix(uint64(r.session)^s.arm.seed<<32) % uint64(len(s.clients)))
-		}
-		s.clientOf[r] = s.clients[c]
-		if !waits[r] {
-			s.arrive(r.at, r)
-		}
-	}
-	s.window, s.windowed = s.settings.window(s.trace)
+	s.trial.window, s.trial.windowed = s.settings.window(s.trace)
 	length := s.trace.duration()
 	if f := s.settings.scaleAdd; f > 0 {
 		s.push(event{at: time.Duration(f * float64(length)), kind: change, add: true})
@@ -167,6 +151,18 @@ func (s *simulation) prepare() error {
 		}
 	}
 	return nil
+}
+
+// assign gives each request of the trace a client, by lot or by conversation.
+func assign(t *trace, a arm, sticky bool, lots *rand.Rand) []int {
+	clientOf := make([]int, len(t.requests))
+	for i, r := range t.requests {
+		clientOf[i] = lots.IntN(a.clients)
+		if sticky {
+			clientOf[i] = int(mix(uint64(r.session)^a.seed<<32) % uint64(a.clients))
+		}
+	}
+	return clientOf
 }
 
 func (s *simulation) clock() time.Time { return epoch.Add(s.now) }
@@ -203,10 +199,12 @@ func (s *simulation) handle(e event) error {
 	switch e.kind {
 	case change:
 		if e.add {
+			s.trial.changes = append(s.trial.changes, fleetChange{s.now, "an engine was added"})
 			if err := s.addInstance(); err != nil {
 				return err
 			}
 		} else {
+			s.trial.changes = append(s.trial.changes, fleetChange{s.now, "an engine was drained"})
 			s.fleet[0].drains = true
 		}
 		for _, c := range s.clients {
@@ -236,7 +234,11 @@ func (s *simulation) handle(e event) error {
 // send routes a request and hands it to the engine.
 func (s *simulation) send(r *request) error {
 	s.pending--
-	c := s.clientOf[r]
+	if most := s.settings.concurrency; most > 0 && s.inFlight >= most {
+		s.held = append(s.held, r)
+		return nil
+	}
+	c := s.clients[s.clientOf[r.position]]
 	q := s.trace.routing(r, s.prefix)
 	if s.arm.policy.carried {
 		q.Last = s.last[r.session]
@@ -249,7 +251,6 @@ func (s *simulation) send(r *request) error {
 	f := &flight{request: r, client: c, lease: lease, sent: s.now}
 	i := s.byID[lease.Endpoint()]
 	s.inFlight++
-	s.collector.sent(s, f)
 	return i.submit(s.now, f)
 }
 
@@ -257,7 +258,6 @@ func (s *simulation) send(r *request) error {
 func (s *simulation) observe(f *flight, e vllmsim.Event) {
 	if e.First {
 		f.first, f.cached = e.At-f.sent, e.Cached
-		s.collector.first(s, f)
 	}
 	if !e.Done {
 		return
@@ -267,11 +267,28 @@ func (s *simulation) observe(f *flight, e vllmsim.Event) {
 		FirstByte: f.first, Total: e.At - f.sent, Remote: true,
 	})
 	s.inFlight--
-	s.collector.done(s, f)
+	home := f.lease.Home()
+	s.trial.outcomes = append(s.trial.outcomes, outcome{
+		request: f.request.position, sent: f.sent, first: f.first, total: e.At - f.sent, prompt: f.request.prompt, cached: f.cached, output: f.request.output,
+		instance: s.byID[f.lease.Endpoint()].number, away: home != "" && home != f.lease.Endpoint(), attempts: 1,
+	})
 	if next := f.request.next; next != nil {
 		at := e.At + f.request.think
 		if h := s.settings.horizon; h == 0 || at < h {
 			s.arrive(at, next)
 		}
 	}
+	if len(s.held) > 0 {
+		s.arrive(e.At, s.held[0])
+		s.held = s.held[1:]
+	}
+}
+
+// finish adds what the engines counted.
+func (s *simulation) finish() *trial {
+	for _, i := range s.fleet {
+		g := i.engine.Gauges()
+		s.trial.instances = append(s.trial.instances, served{name: i.id, queries: float64(g.PrefixQueries), hits: float64(g.PrefixHits), counted: true})
+	}
+	return &s.trial
 }

@@ -48,6 +48,7 @@ type Config struct {
 
 	PrefillTokensPerSecond float64       // linear part of prefill; DefaultPrefillTokensPerSecond
 	PrefillPairsPerSecond  float64       // quadratic part: pairs of a computed token and a token before it; DefaultPrefillPairsPerSecond
+	PrefillStep            time.Duration // added to a step that computes tokens of prompts; 0
 	DecodeStep             time.Duration // base duration of every step; DefaultDecodeStep
 	DecodeSequence         time.Duration // added for each sequence that decodes in a step; DefaultDecodeSequence
 	DecodeContextToken     time.Duration // added for each token of context of those sequences; DefaultDecodeContextToken
@@ -108,7 +109,7 @@ func (c Config) resolve() (Config, error) {
 	if c.TimeScale == 0 {
 		c.TimeScale = 1
 	}
-	if c.PrefillTokensPerSecond < 0 || c.PrefillPairsPerSecond < 0 || c.DecodeStep < 0 ||
+	if c.PrefillTokensPerSecond < 0 || c.PrefillPairsPerSecond < 0 || c.PrefillStep < 0 || c.DecodeStep < 0 ||
 		c.DecodeSequence < 0 || c.DecodeContextToken < 0 || c.TimeScale < 0 {
 		return c, errors.New("vllmsim: durations and speeds must be positive")
 	}

@@ -164,6 +164,9 @@ func (e *Engine) stretch() int {
 func (e *Engine) duration(l load) time.Duration {
 	c := &e.cfg
 	t := c.DecodeStep + time.Duration(l.sequences)*c.DecodeSequence + time.Duration(l.context)*c.DecodeContextToken
+	if l.prefillTokens > 0 {
+		t += c.PrefillStep
+	}
 	s := t.Seconds() + l.prefillTokens/c.PrefillTokensPerSecond + l.prefillPairs/c.PrefillPairsPerSecond
 	return time.Duration(math.Ceil(s * e.slow / c.TimeScale * 1e9))
 }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prefixwise/prefixwise/client/fleettest"
+)
+
+// byKind sorts results by kind and policy.
+func byKind(results []result) map[string]result {
+	all := map[string]result{}
+	for _, r := range results {
+		all[r.Kind+" "+r.Policy] = r
+	}
+	return all
+}
+
+// The simulated engine behind HTTP and the simulation in virtual time get the
+// same traffic, one through the client, the other through the router alone.
+func TestMeasuresRealEndpoints(t *testing.T) {
+	fleet := fleettest.New(3, fleettest.Config{CacheTokens: 200_000, TimeScale: 20, BlockTokens: 32})
+	defer fleet.Close()
+	got := byKind(replayed(t, "-endpoints", strings.Join(fleet.URLs(), ","), "-trace", "gen:chat:users=12,chats=3,turns=6,question=300,output=20,think=.5",
+		"-speed", "20", "-rate", "20", "-policies", "random,affinity", "-clients", "2"))
+	require.Len(t, got, 4)
+	for _, policy := range []string{"random", "affinity"} {
+		m, p := got["measured "+policy], got["predicted "+policy]
+		require.Equal(t, p.Requests, m.Requests, policy)
+		require.Zero(t, m.Live.Failed, m.Live.FirstError)
+		require.Equal(t, 3, m.Live.InstancesCounted)
+		require.InDelta(t, *m.Live.ReportedHitRate, m.HitRate, .01, policy)
+		t.Logf("%s: measured %.3f, predicted %.3f", policy, m.HitRate, p.HitRate)
+		require.InDelta(t, p.HitRate, m.HitRate, .08, policy)
+		require.InEpsilon(t, p.PromptTokens, m.PromptTokens, .05, "prompts are as long as the trace says")
+		require.Positive(t, m.TTFT50)
+		require.InDelta(t, 1, m.Shares[0]+m.Shares[1]+m.Shares[2], 1e-9)
+	}
+	require.Greater(t, got["measured affinity"].HitRate, got["measured random"].HitRate)
+}
+
+func TestSurvivesADyingEndpoint(t *testing.T) {
+	fleet := fleettest.New(3, fleettest.Config{TimeScale: 20})
+	defer fleet.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { // when it has begun
+		for ctx.Err() == nil && fleettest.Total(fleet.Stats()).Requests < 40 {
+			runtime.Gosched()
+		}
+		fleet.Kill(1)
+	}()
+	var out, errs bytes.Buffer
+	require.Zero(t, run(ctx, []string{"-endpoints", strings.Join(fleet.URLs(), ","), "-trace", "gen:heads:prefixes=6,length=3000,users=12,requests=15,output=20",
+		"-speed", "20", "-rate", "20", "-policies", "affinity", "-json", "-quiet"}, &out, &errs), errs.String())
+	var m result
+	require.NoError(t, json.NewDecoder(&out).Decode(&m))
+	// What the dying instance had begun to answer cannot be sent again; it is
+	// counted, and nothing else is lost.
+	require.Equal(t, 180, m.Requests+m.Live.Failed)
+	require.LessOrEqual(t, m.Live.Failed, 12, m.Live.FirstError)
+	require.False(t, fleet.Stats()[1].Alive)
+	require.Less(t, m.Shares[1], m.Shares[0])
+}
