@@ -47,6 +47,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		width = maxOrder
 	}
 
+	holders, held := have.among(g)
 	for {
 		var best *slot
 		var least float64
@@ -68,12 +69,8 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		if c.last != nil {
 			consider(c.last)
 		}
-		if have.n > 0 {
-			for i := range g.up {
-				if s := &g.up[i]; have.of(s.tally.number) > have.general {
-					consider(s)
-				}
-			}
+		for _, i := range holders[:held] {
+			consider(&g.up[i])
 		}
 		if best == nil {
 			c.slot = r.takeLeast(c, tried)

@@ -12,6 +12,7 @@ import (
 // All methods are lock-free; the zero value has nothing booked.
 type bookings struct {
 	slots [bookingSlots]atomic.Uint64 // number of the slot in time << 40 | microseconds
+	total atomic.Uint64               // microseconds booked since ever
 	until atomic.Int64                // when the queue will have run down, nanoseconds
 }
 
@@ -24,7 +25,7 @@ const (
 )
 
 func (b *bookings) add(now time.Duration, seconds float64) {
-	n := uint64(now / bookingSlot)
+	n := bookingNumber(now)
 	s := &b.slots[n%bookingSlots]
 	amount := uint64(max(0, seconds)*1e6) & (1<<bookingBits - 1)
 	for {
@@ -37,6 +38,7 @@ func (b *bookings) add(now time.Duration, seconds float64) {
 			break
 		}
 	}
+	b.total.Add(amount)
 	for {
 		old := b.until.Load()
 		if b.until.CompareAndSwap(old, max(old, int64(now))+int64(seconds*1e9)) {
@@ -45,10 +47,10 @@ func (b *bookings) add(now time.Duration, seconds float64) {
 	}
 }
 
-// since returns the seconds booked from a moment on, which may be at most 1.5 s
-// ago.
-func (b *bookings) since(from, now time.Duration) float64 {
-	first, last := uint64(max(0, from)/bookingSlot), uint64(now/bookingSlot)
+// since returns the microseconds booked from a moment on, or in the last 1.6 s
+// if that was longer ago.
+func (b *bookings) since(from, now time.Duration) uint64 {
+	first, last := bookingNumber(from), bookingNumber(now)
 	if last >= bookingSlots {
 		first = max(first, last-bookingSlots+1)
 	}
@@ -58,8 +60,28 @@ func (b *bookings) since(from, now time.Duration) float64 {
 			sum += v & (1<<bookingBits - 1)
 		}
 	}
-	return float64(sum) / 1e6
+	return sum
 }
+
+// before returns the microseconds booked before a moment. What is booked since
+// is later known from the total alone, for as long as since would tell it. One
+// that is made at this very moment may count twice then.
+func (b *bookings) before(from, now time.Duration) uint64 {
+	total := b.total.Load()
+	return total - b.since(from, now)
+}
+
+// after returns the seconds booked from a moment on, given what was booked
+// before it.
+func (b *bookings) after(from, now time.Duration, before uint64) float64 {
+	if bookingNumber(now)-bookingNumber(from) < bookingSlots {
+		return float64(b.total.Load()-before) / 1e6
+	}
+	return float64(b.since(from, now)) / 1e6
+}
+
+// bookingNumber numbers the slots of time.
+func bookingNumber(at time.Duration) uint64 { return uint64(max(0, at) / bookingSlot) }
 
 // queued returns the seconds until what was booked would be done, if nobody else
 // sent anything.

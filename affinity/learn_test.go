@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func TestSpeedFindsThePaceUnderWaits(t *testing.T) {
@@ -30,15 +31,39 @@ func TestBookings(t *testing.T) {
 	var b bookings
 	now := 10 * time.Second
 	b.add(now-time.Second, .25)
+	early := b.before(now-1100*time.Millisecond, now)
 	b.add(now-200*time.Millisecond, .5)
 	b.add(now, .125)
-	require.InDelta(t, .875, b.since(now-1100*time.Millisecond, now), 1e-6)
-	require.InDelta(t, .625, b.since(now-300*time.Millisecond, now), 1e-6)
+	require.EqualValues(t, 875_000, b.since(now-1100*time.Millisecond, now))
+	require.InDelta(t, .875, b.after(now-1100*time.Millisecond, now, early), 1e-6)
+	require.EqualValues(t, 625_000, b.since(now-300*time.Millisecond, now))
 	require.InDelta(t, .425, b.queued(now), 1e-6, "the first has run down, .3 of the second is left")
 	require.Zero(t, b.queued(now+time.Second))
 	require.Zero(t, b.since(now+2*time.Second, now+3*time.Second), "a slot of the ring used before is another moment's")
 	b.add(now+1600*time.Millisecond, .5)
-	require.InDelta(t, .5, b.since(now+1500*time.Millisecond, now+1600*time.Millisecond), 1e-6)
+	require.EqualValues(t, 500_000, b.since(now+1500*time.Millisecond, now+1600*time.Millisecond))
+	require.InDelta(t, .5, b.after(now-1100*time.Millisecond, now+1600*time.Millisecond, early), 1e-6, "no farther back than the ring")
+}
+
+// What is booked after a moment is the same from the total as slot by slot.
+func TestBookingsAfter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b bookings
+		var now time.Duration
+		step := func(most int) {
+			now += time.Duration(rapid.IntRange(0, most).Draw(t, "ms")) * time.Millisecond
+			b.add(now, rapid.Float64Range(0, 2).Draw(t, "seconds"))
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "earlier") {
+			step(300)
+		}
+		from := now - time.Duration(rapid.IntRange(0, 400).Draw(t, "ago"))*time.Millisecond
+		before := b.before(from, now)
+		for range rapid.IntRange(0, 20).Draw(t, "later") {
+			step(300)
+			require.Equal(t, float64(b.since(from, now))/1e6, b.after(from, now, before))
+		}
+	})
 }
 
 func TestIndex(t *testing.T) {
