@@ -93,11 +93,12 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	c.settle(tried, better)
 	c.plan = plan{
 		bytes:   int32(size.bytes),
+		have:    int32(have.of(c.slot.tally.number)),
 		wait:    float32(c.slot.tally.wait(now)),
 		planned: true,
 	}
 	if depth := have.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
-		c.plan.head, c.plan.headTokens = req.Head, int32(size.tokens(req.Boundaries[head].Bytes))
+		c.plan.head, c.plan.headTokens = req.Head^req.indexKey(), int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
 	r.remember(&t, req, c.slot.tally.number, now)
@@ -109,6 +110,7 @@ type plan struct {
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
 	bytes      int32   // of prompt, 0 unknown
+	have       int32   // of them, expected to be there
 	wait       float32 // seconds
 }
 

@@ -12,7 +12,6 @@ import (
 // All methods are lock-free; the zero value has nothing booked.
 type bookings struct {
 	slots [bookingSlots]atomic.Uint64 // number of the slot in time << 40 | microseconds
-	total atomic.Uint64               // microseconds booked since ever
 	until atomic.Int64                // when the queue will have run down, nanoseconds
 }
 
@@ -38,7 +37,6 @@ func (b *bookings) add(now time.Duration, seconds float64) {
 			break
 		}
 	}
-	b.total.Add(amount)
 	for {
 		old := b.until.Load()
 		if b.until.CompareAndSwap(old, max(old, int64(now))+int64(seconds*1e9)) {
@@ -47,37 +45,25 @@ func (b *bookings) add(now time.Duration, seconds float64) {
 	}
 }
 
-// since returns the microseconds booked from a moment on, or in the last 1.6 s
-// if that was longer ago.
-func (b *bookings) since(from, now time.Duration) uint64 {
-	first, last := bookingNumber(from), bookingNumber(now)
+// ahead returns the seconds that are left at now of what an engine had to do at
+// the moment at, and of what was booked since a little before that: what comes
+// while an engine is idle does not make up for its idleness (Lindley's recursion
+// for the wait in a queue, slot by slot). The moment may be at most 1.3 s ago.
+func (b *bookings) ahead(wait float64, at, now time.Duration) float64 {
+	first, last := bookingNumber(at-seenAfter), bookingNumber(now)
 	if last >= bookingSlots {
 		first = max(first, last-bookingSlots+1)
 	}
-	var sum uint64
 	for n := first; n <= last; n++ {
 		if v := b.slots[n%bookingSlots].Load(); v>>bookingBits == n&(1<<(64-bookingBits)-1) {
-			sum += v & (1<<bookingBits - 1)
+			wait += float64(v&(1<<bookingBits-1)) / 1e6
+		}
+		from, to := time.Duration(n)*bookingSlot, time.Duration(n+1)*bookingSlot
+		if from, to = max(from, at), min(to, now); to > from {
+			wait = max(0, wait-(to-from).Seconds())
 		}
 	}
-	return sum
-}
-
-// before returns the microseconds booked before a moment. What is booked since
-// is later known from the total alone, for as long as since would tell it. One
-// that is made at this very moment may count twice then.
-func (b *bookings) before(from, now time.Duration) uint64 {
-	total := b.total.Load()
-	return total - b.since(from, now)
-}
-
-// after returns the seconds booked from a moment on, given what was booked
-// before it.
-func (b *bookings) after(from, now time.Duration, before uint64) float64 {
-	if bookingNumber(now)-bookingNumber(from) < bookingSlots {
-		return float64(b.total.Load()-before) / 1e6
-	}
-	return float64(b.since(from, now)) / 1e6
+	return wait
 }
 
 // bookingNumber numbers the slots of time.

@@ -49,7 +49,6 @@ type gauging struct {
 // reading is what a pick sees of one endpoint's gauges. It never changes.
 type reading struct {
 	at, until time.Duration
-	booked    uint64  // microseconds that this router had sent there by seenAfter before at
 	wait      float64 // seconds of prefill ahead of a request that comes at at
 	inflow    float64 // long-run inflow of computed tokens, as a multiple of the fleet's mean
 }
@@ -119,7 +118,6 @@ func (r *Router) Observe(id string, g Gauges) {
 
 	own := (v.tokens + meanShrink*mean) / (v.begun + meanShrink)
 	seen := &reading{at: now, until: now + gaugesValid, inflow: 1}
-	seen.booked = t.bookings.before(now-seenAfter, now)
 	seen.wait = v.backlog.left + float64(g.Waiting)*p.prefill(0, own)
 	if sum.inflow > 0 {
 		seen.inflow = v.inflow / (sum.inflow / members)
@@ -139,10 +137,17 @@ const sweepEvery = time.Second
 // prefill begins.
 func (t *tally) wait(now time.Duration) float64 {
 	g := t.reading.Load()
+	idle := t.load() == 0 // all that was booked is done
 	if g == nil || g.until < now {
+		if idle {
+			return 0
+		}
 		return t.bookings.queued(now)
 	}
-	return max(0, g.wait-(now-g.at).Seconds()) + t.bookings.after(g.at-seenAfter, now, g.booked)
+	if idle {
+		return max(0, g.wait-(now-g.at).Seconds())
+	}
+	return t.bookings.ahead(g.wait, g.at, now)
 }
 
 // inflow returns an endpoint's long-run inflow over the mean, 1 if unknown.

@@ -62,7 +62,7 @@ func (x *index) line(hash uint64) *line { return &x.lines[x.place(hash)] }
 func (x *index) seek(t *trail, all []Boundary) {
 	for i := range t.n {
 		at := &t.at[i]
-		at.line = x.place(all[at.boundary].Hash)
+		at.line = x.place(all[at.boundary].Hash ^ t.own)
 		x.lines[at.line][0].key.Load()
 	}
 }

@@ -9,7 +9,8 @@ import (
 // and the lines in which they are, or would be.
 type trail struct {
 	n    int
-	only int // the one that is looked up and not kept; -1 if there is none
+	own  uint64 // mixed into the hashes, so that tenants are apart
+	only int    // the one that is looked up and not kept; -1 if there is none
 	at   [maxTrail]struct{ boundary, line uint32 }
 }
 
@@ -79,11 +80,12 @@ func depthMark(depth int) int {
 func (r *Router) recall(t *trail, req *Request, head int, last *slot, have *holdings) (stranger bool) {
 	previous := req.previous()
 	x := r.index()
+	t.own = req.indexKey()
 	t.follow(req.Boundaries, head, previous)
 	x.seek(t, req.Boundaries)
 	for i := range t.n {
 		b := &req.Boundaries[t.at[i].boundary]
-		known := have.look(x.lines[t.at[i].line].get(b.Hash), b.Bytes)
+		known := have.look(x.lines[t.at[i].line].get(b.Hash^t.own), b.Bytes)
 		if int(t.at[i].boundary)+1 == previous {
 			stranger = !known
 		}
@@ -109,7 +111,7 @@ func (r *Router) remember(t *trail, req *Request, endpoint uint16, now time.Dura
 	x := r.index()
 	for i := range t.n {
 		if i != t.only {
-			x.lines[t.at[i].line].put(req.Boundaries[t.at[i].boundary].Hash, endpoint, now)
+			x.lines[t.at[i].line].put(req.Boundaries[t.at[i].boundary].Hash^t.own, endpoint, now)
 		}
 	}
 }
