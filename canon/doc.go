@@ -43,9 +43,9 @@
 // system and developer text, and the messages with their tool calls, reasoning
 // and images. Not sampling, streaming, metadata, user or token limits, and of
 // Anthropic's shape not the block of attribution that Claude Code changes with
-// each request, which vLLM leaves out of the prompt. A
-// [Boundary] is set after the head, the tools and each message, and at 1, 2, 4,
-// 8 … KiB of text inside a message.
+// each request, which vLLM leaves out of the prompt. A [Boundary] is set after
+// the head, the tools and each message, and at 1, 2, 4, 8 … KiB of text inside
+// a message.
 //
 // # Where things are
 //
