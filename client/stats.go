@@ -24,7 +24,9 @@ type Stats struct {
 	// Retries counts the attempts after a call's first.
 	Retries uint64
 	// PromptTokens and CachedTokens add up what engines reported, over the
-	// calls for which they reported both. Reporting is how many those are.
+	// calls for which they reported both. Reporting is how many those are. An
+	// engine that has reported cached tokens before and leaves them out means
+	// none.
 	PromptTokens, CachedTokens, Reporting uint64
 	// Unreported is for how many calls an engine told the prompt tokens and not
 	// the cached ones; embeddings, which have none, are not counted.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -39,8 +38,8 @@ type live struct {
 const readyTimeout = 30 * time.Second
 
 // measure sends the trace through the product's own client to the fleet.
-// status is given a function that says how far it is.
-func measure(ctx context.Context, s *settings, t *trace, layouts []layout, f *realFleet, a arm, status func(func() string)) (*trial, error) {
+// watch is given a function that says how far it is.
+func measure(ctx context.Context, s *settings, t *trace, layouts []layout, f *realFleet, a arm, watch func(status func() string) (stop func())) (*trial, error) {
 	l := &live{
 		settings: s, trace: t, layouts: layouts, fleet: f, index: map[string]int{},
 		clientOf: assign(t, a, s.sticky, rand.New(rand.NewPCG(a.seed, 2))),
@@ -49,6 +48,9 @@ func measure(ctx context.Context, s *settings, t *trace, layouts []layout, f *re
 	}
 	for i, target := range f.targets {
 		l.index[target.id] = i
+		for rank := range s.ranks {
+			l.index[fmt.Sprintf("%s#%d", target.id, rank)] = i
+		}
 	}
 	if s.apart == apartReset {
 		if err := f.reset(ctx); err != nil {
@@ -71,8 +73,9 @@ func measure(ctx context.Context, s *settings, t *trace, layouts []layout, f *re
 	sampling, stop := context.WithCancel(ctx)
 	var sampled sync.WaitGroup
 	sampled.Go(func() { sampler.run(sampling) })
-	status(l.status)
+	seen := watch(l.status)
 	err := l.send(ctx)
+	seen()
 	stop()
 	sampled.Wait()
 	if err != nil {
@@ -89,7 +92,7 @@ func (l *live) connect(ctx context.Context, a arm) error {
 	if err != nil {
 		return err
 	}
-	options = append(options, client.WithEndpoints(l.fleet.spec...))
+	options = append(options, client.WithEndpoints(l.fleet.spec...), client.WithDataParallel(l.settings.ranks))
 	if l.fleet.apiKey != "" {
 		options = append(options, client.WithAPIKey(l.fleet.apiKey))
 	}
@@ -179,24 +182,33 @@ func (l *live) one(ctx context.Context, r *request, due time.Duration) (outcome,
 	l.mu.Lock()
 	l.sent++
 	l.mu.Unlock()
-	body, err := l.fleet.writer.body(l.trace, r, &l.layouts[r.position], l.fleet.model)
-	o := outcome{instance: -1, cached: -1, sent: time.Since(l.began), err: err}
+	path, body, err := l.bodyOf(r)
+	o := outcome{request: r.position, instance: -1, cached: -1, sent: time.Since(l.began), err: err}
 	o.late = max(0, o.sent-due)
 	if err == nil {
-		l.ask(ctx, r, body, &o)
+		l.ask(ctx, r, path, body, &o)
 	}
 	return o, ctx.Err() == nil
 }
 
+// bodyOf returns what to send where.
+func (l *live) bodyOf(r *request) (path string, body []byte, err error) {
+	if r.outline != nil && r.outline.body != nil {
+		return r.outline.send(l.fleet.model, r.output)
+	}
+	body, err = l.fleet.writer.body(l.trace, r, &l.layouts[r.position], l.fleet.model)
+	return "/chat/completions", body, err
+}
+
 // ask sends a body through the client that it falls to.
-func (l *live) ask(ctx context.Context, r *request, body []byte, o *outcome) {
+func (l *live) ask(ctx context.Context, r *request, path string, body []byte, o *outcome) {
 	var done middleware.Done
 	if l.salt != "" {
 		ctx = client.WithExtraBody(ctx, map[string]any{"cache_salt": l.salt})
 	}
 	ctx = client.WithTrace(ctx, &client.Trace{Done: func(d middleware.Done) { done = d }})
 	c := l.clients[l.clientOf[r.position]]
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.BaseURL()+"/chat/completions", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.BaseURL()+path, bytes.NewReader(body))
 	if err != nil {
 		o.err = err
 		return
@@ -220,8 +232,8 @@ func (l *live) ask(ctx context.Context, r *request, body []byte, o *outcome) {
 	if i, ok := l.index[done.Endpoint]; ok && o.err == nil {
 		o.instance = i
 	}
-	if o.err == nil && o.first == 0 {
-		o.err = errors.New("an answer without any content")
+	if o.err == nil && o.first == 0 { // not a stream: it came all at once
+		o.first = o.total
 	}
 }
 
