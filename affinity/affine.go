@@ -95,11 +95,12 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	c.settle(tried, better)
 	c.plan = plan{
 		bytes:   int32(size.bytes),
+		have:    int32(have.of(c.slot.tally.number)),
 		wait:    float32(c.slot.tally.wait(now)),
 		planned: true,
 	}
 	if depth := have.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
-		c.plan.head, c.plan.headTokens = req.Head, int32(size.tokens(req.Boundaries[head].Bytes))
+		c.plan.head, c.plan.headTokens = req.Head^req.indexKey(), int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
 	r.remember(req, head, c.slot.tally.number, now)
@@ -111,6 +112,7 @@ type plan struct {
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
 	bytes      int32   // of prompt, 0 unknown
+	have       int32   // of them, expected to be there
 	wait       float32 // seconds
 }
 
@@ -173,8 +175,9 @@ func headIndex(req *Request) int {
 // one: because this router sent it, or because the application says so.
 func (r *Router) recall(req *Request, head int, last *slot, have *holdings) (stranger bool) {
 	previous := req.previous()
-	x := r.prefixes()
+	x, own := r.prefixes(), req.indexKey()
 	for i, b := range req.Boundaries {
+		b.Hash ^= own
 		if i+1 == previous {
 			stranger = !have.look(x, b)
 		} else if noted(req.Boundaries, i, head) {
@@ -199,10 +202,10 @@ func (r *Router) recall(req *Request, head int, last *slot, have *holdings) (str
 
 // remember notes that an endpoint gets the prompt.
 func (r *Router) remember(req *Request, head int, endpoint uint16, now time.Duration) {
-	x := r.prefixes()
+	x, own := r.prefixes(), req.indexKey()
 	for i, b := range req.Boundaries {
 		if noted(req.Boundaries, i, head) {
-			x.put(b.Hash, endpoint, now)
+			x.put(b.Hash^own, endpoint, now)
 		}
 	}
 }

@@ -45,20 +45,25 @@ func (b *bookings) add(now time.Duration, seconds float64) {
 	}
 }
 
-// since returns the seconds booked from a moment on, which may be at most 1.5 s
-// ago.
-func (b *bookings) since(from, now time.Duration) float64 {
-	first, last := uint64(max(0, from)/bookingSlot), uint64(now/bookingSlot)
+// ahead returns the seconds that are left at now of what an engine had to do at
+// the moment at, and of what was booked since a little before that: what comes
+// while an engine is idle does not make up for its idleness (Lindley's recursion
+// for the wait in a queue, slot by slot). The moment may be at most 1.3 s ago.
+func (b *bookings) ahead(wait float64, at, now time.Duration) float64 {
+	first, last := uint64(max(0, at-seenAfter)/bookingSlot), uint64(now/bookingSlot)
 	if last >= bookingSlots {
 		first = max(first, last-bookingSlots+1)
 	}
-	var sum uint64
 	for n := first; n <= last; n++ {
 		if v := b.slots[n%bookingSlots].Load(); v>>bookingBits == n&(1<<(64-bookingBits)-1) {
-			sum += v & (1<<bookingBits - 1)
+			wait += float64(v&(1<<bookingBits-1)) / 1e6
+		}
+		from, to := time.Duration(n)*bookingSlot, time.Duration(n+1)*bookingSlot
+		if from, to = max(from, at), min(to, now); to > from {
+			wait = max(0, wait-(to-from).Seconds())
 		}
 	}
-	return float64(sum) / 1e6
+	return wait
 }
 
 // queued returns the seconds until what was booked would be done, if nobody else

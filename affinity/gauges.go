@@ -137,10 +137,17 @@ const sweepEvery = time.Second
 // prefill begins.
 func (t *tally) wait(now time.Duration) float64 {
 	g := t.reading.Load()
+	idle := t.load() == 0 // all that was booked is done
 	if g == nil || g.until < now {
+		if idle {
+			return 0
+		}
 		return t.bookings.queued(now)
 	}
-	return max(0, g.wait-(now-g.at).Seconds()) + t.bookings.since(g.at-seenAfter, now)
+	if idle {
+		return max(0, g.wait-(now-g.at).Seconds())
+	}
+	return t.bookings.ahead(g.wait, g.at, now)
 }
 
 // inflow returns an endpoint's long-run inflow over the mean, 1 if unknown.

@@ -15,6 +15,7 @@ const (
 	domainRoot     = "pw1:root"
 	domainSession  = "pw1:sess"
 	domainPrefix   = "pw1:pref"
+	domainIndex    = "pw1:indx"
 	domainEndpoint = "pw1:node"
 )
 
@@ -44,6 +45,16 @@ func (r *Request) rootKey() uint64 {
 		return 0
 	}
 	return r.mixed(domainRoot, r.Root)
+}
+
+// indexKey keeps what the index knows of a tenant's prompts, or of a cache key's,
+// from others: one whose requests go where another's are cached could find out by
+// timing what those were.
+func (r *Request) indexKey() uint64 {
+	if r.Tenant == "" && r.CacheKey == "" {
+		return 0
+	}
+	return r.mixed(domainIndex, 0)
 }
 
 func (r *Request) mixed(domain string, hash uint64) uint64 {

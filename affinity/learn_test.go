@@ -32,13 +32,37 @@ func TestBookings(t *testing.T) {
 	b.add(now-time.Second, .25)
 	b.add(now-200*time.Millisecond, .5)
 	b.add(now, .125)
-	require.InDelta(t, .875, b.since(now-1100*time.Millisecond, now), 1e-6)
-	require.InDelta(t, .625, b.since(now-300*time.Millisecond, now), 1e-6)
+	const second = time.Second
+	ahead := func(wait float64, at, now time.Duration) float64 { return b.ahead(wait, at, now) }
+	require.InDelta(t, .625, ahead(0, now, now), 1e-6, "what was booked just before a reading is not in it")
+	require.InDelta(t, 1.625, ahead(1, now, now), 1e-6)
+	// .25 was done long before .5 came, of which .3 is left.
+	require.InDelta(t, .3+.125, ahead(0, now-1200*time.Millisecond, now), 1e-6)
+	require.InDelta(t, .25+.5+.125, ahead(1.2, now-1200*time.Millisecond, now), 1e-6, "the engine was never idle")
+	require.InDelta(t, .025, ahead(0, now, now+600*time.Millisecond), 1e-6)
+	require.Zero(t, ahead(0, now, now+second))
 	require.InDelta(t, .425, b.queued(now), 1e-6, "the first has run down, .3 of the second is left")
-	require.Zero(t, b.queued(now+time.Second))
-	require.Zero(t, b.since(now+2*time.Second, now+3*time.Second), "a slot of the ring used before is another moment's")
+	require.Zero(t, b.queued(now+second))
+	require.Zero(t, ahead(0, now+2*second, now+3*second), "a slot of the ring used before is another moment's")
 	b.add(now+1600*time.Millisecond, .5)
-	require.InDelta(t, .5, b.since(now+1500*time.Millisecond, now+1600*time.Millisecond), 1e-6)
+	require.InDelta(t, .5, ahead(0, now+1600*time.Millisecond, now+1600*time.Millisecond), 1e-6)
+}
+
+// TestWait: an endpoint at which nothing of this router's is in flight has only
+// others' work before it, however much was booked.
+func TestWait(t *testing.T) {
+	now := 10 * time.Second
+	var e tally
+	e.bookings.add(now, 2)
+	require.Zero(t, e.wait(now))
+	e.acquire(0)
+	require.InDelta(t, 2, e.wait(now), 1e-6)
+	e.reading.Store(&reading{at: now, until: now + gaugesValid, wait: 1})
+	require.InDelta(t, 3, e.wait(now), 1e-6)
+	e.inFlight.Add(-1)
+	require.InDelta(t, 1, e.wait(now), 1e-6)
+	require.InDelta(t, .75, e.wait(now+250*time.Millisecond), 1e-6)
+	require.Zero(t, e.wait(now+gaugesValid+1), "the reading is too old")
 }
 
 func TestIndex(t *testing.T) {
@@ -200,4 +224,27 @@ func TestManyEndpointsOfWhichSomeAreUnavailable(t *testing.T) {
 			observe()
 		}
 	}
+}
+
+func TestForeseenTokens(t *testing.T) {
+	r := newRouter(t, Options{}, fleet(1)...)
+	req := Request{Root: 1, Boundaries: []Boundary{{Hash: 1, Bytes: 3000}, {Hash: 2, Bytes: 4000}}}
+	send := func(req Request) {
+		lease := pick(t, r, req)
+		lease.Release(Outcome{Status: 200, PromptTokens: 1000, CachedTokens: 10})
+	}
+	send(req) // nothing is expected of the first
+	req.Boundaries[1].Hash = 3
+	send(req)
+	req.Strategy = RoundRobin
+	send(req) // expects nothing in particular
+	var got EndpointStats
+	for _, e := range r.Stats() {
+		got.ForeseenTokens += e.ForeseenTokens
+		got.ForeseenOf += e.ForeseenOf
+		got.PromptTokens += e.PromptTokens
+	}
+	require.EqualValues(t, 2000, got.ForeseenOf)
+	require.EqualValues(t, 3000, got.PromptTokens)
+	require.EqualValues(t, 750, got.ForeseenTokens, "three quarters of the second")
 }

@@ -37,6 +37,10 @@ type EndpointStats struct {
 	// PromptTokens and CachedTokens add up what engines reported, over the
 	// requests for which they reported both.
 	PromptTokens, CachedTokens uint64
+	// ForeseenTokens is how many tokens the strategy Affinity expected to be
+	// cached, of ForeseenOf tokens of prompt: of those requests in PromptTokens
+	// whose prompt was known when it picked.
+	ForeseenTokens, ForeseenOf uint64
 }
 
 // Stats returns the counts of every endpoint, sorted by ID. Each number is
@@ -76,6 +80,7 @@ func (t *tally) stats() EndpointStats {
 		Held:         time.Duration(t.held.Load()),
 		Ejections:    t.ejections.Load(),
 		PromptTokens: t.prompt.Load(), CachedTokens: t.cached.Load(),
+		ForeseenTokens: t.foreseen.Load(), ForeseenOf: t.foreseenOf.Load(),
 	}
 	for i := range t.picks {
 		n := t.picks[i].Load()

@@ -20,7 +20,10 @@ type tally struct {
 	held     atomic.Int64 // nanoseconds
 	prompt   atomic.Uint64
 	cached   atomic.Uint64
-	picks    [reasonCount]atomic.Uint64
+	// Of requests that Affinity has picked for: the tokens that it expected to
+	// be cached, and all.
+	foreseen, foreseenOf atomic.Uint64
+	picks                [reasonCount]atomic.Uint64
 	// For ejection: the last sign of life by the clock, whether standing
 	// is worth a look, and how often the endpoint was set aside.
 	progress  atomic.Int64

@@ -20,7 +20,7 @@ import (
 // converse sends the turns of n conversations, all first turns, then all second
 // ones. The conversations share a system prompt and have 1 to 4 turns.
 func converse(t *testing.T, c *client.Client, n int) {
-	system := strings.Repeat("You answer questions about the harbour. ", 20)
+	system := strings.Repeat("You answer questions about the harbour. ", 60)
 	for turn := range 4 {
 		for i := range n {
 			if turn > i%4 {
@@ -32,7 +32,7 @@ func converse(t *testing.T, c *client.Client, n int) {
 					messages = append(messages, openai.ChatCompletionMessage{Role: "assistant", Content: "Yes."})
 				}
 				messages = append(messages, openai.ChatCompletionMessage{Role: "user",
-					Content: fmt.Sprintf("%d.%d: ", i, k) + strings.Repeat("and the ships, how many? ", 10+i%7)})
+					Content: fmt.Sprintf("%d.%d: ", i, k) + strings.Repeat("and the ships, how many? ", 40+i%7)})
 			}
 			stream, err := c.CreateChatCompletionStream(t.Context(), openai.ChatCompletionRequest{
 				Model: "sim-70b", Messages: messages, MaxTokens: 2})
@@ -49,7 +49,8 @@ func converse(t *testing.T, c *client.Client, n int) {
 func experimentClient(t *testing.T, opts ...client.Option) *client.Client {
 	fleet := fleettest.New(4, fleettest.Config{TimeScale: 500})
 	t.Cleanup(fleet.Close)
-	c, err := client.New(append(opts, client.WithEndpoints(fleet.URLs()...))...)
+	// Without gauges, since engines this fast outrun what is read once a second.
+	c, err := client.New(append([]client.Option{client.WithEndpoints(fleet.URLs()...), client.WithMetrics(0)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	require.NoError(t, c.Ready(t.Context()))

@@ -1,11 +1,9 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -110,8 +108,7 @@ func (f *fleet) set(members []discovery.Member) {
 		})
 	}
 	for _, m := range members {
-		var dial *net.OpError
-		if m.Health == discovery.Unhealthy && errors.As(m.HealthErr, &dial) && dial.Op == "dial" {
+		if m.Health == discovery.Unhealthy && m.Refuses {
 			f.flights.Refuses(m.ID)
 		} else {
 			f.flights.Accepts(m.ID)

@@ -38,6 +38,19 @@ func (f *fleet) observe(id string, m discovery.Metrics) {
 	})
 }
 
+// cacheTokens is the KV memory of an endpoint, on average over those that have
+// ever told it; 0 is unknown.
+func (f *fleet) cacheTokens() int {
+	sum, n := 0, 0
+	f.gauges.Range(func(_, v any) bool {
+		if size := v.(gauges).CacheTokens; size > 0 {
+			sum, n = sum+size, n+1
+		}
+		return true
+	})
+	return sum / max(n, 1)
+}
+
 // seen returns the gauges of an endpoint, if there are recent ones.
 func (f *fleet) seen(id string) (gauges, bool) {
 	v, ok := f.gauges.Load(id)

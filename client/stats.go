@@ -24,7 +24,9 @@ type Stats struct {
 	// Retries counts the attempts after a call's first.
 	Retries uint64
 	// PromptTokens and CachedTokens add up what engines reported, over the
-	// calls for which they reported both. Reporting is how many those are.
+	// calls for which they reported both. Reporting is how many those are. An
+	// engine that has reported cached tokens before and leaves them out means
+	// none.
 	PromptTokens, CachedTokens, Reporting uint64
 	// Unreported is for how many calls an engine told the prompt tokens and not
 	// the cached ones; embeddings, which have none, are not counted.
@@ -32,6 +34,11 @@ type Stats struct {
 	// FirstByte and Total are the times of successful calls: to the first
 	// content of a stream, and to the end of the answer.
 	FirstByte, Total Quantiles
+
+	// For Advice.
+	sample      *sample
+	members     int
+	cacheTokens int // of an endpoint on average, 0 unknown
 }
 
 // HitRate is the part of the prompt tokens that came from the engines'
@@ -88,6 +95,7 @@ func (c *Client) Stats() Stats {
 	for _, m := range c.fleet.watcher.Members() {
 		members[m.ID] = m
 	}
+	s.sample, s.members, s.cacheTokens = &c.collector.sample, len(members), c.fleet.cacheTokens()
 	for _, e := range c.fleet.router.Stats() {
 		one := EndpointStats{
 			ID: e.ID, Health: "unknown", InFlight: e.InFlight, Requests: e.Picks, Share: e.Share,
@@ -117,6 +125,7 @@ type collector struct {
 	prompt, cached, reporting, unreported     atomic.Uint64
 	firstByte, total                          histogram
 	experiment                                *experiment // nil without one
+	sample                                    sample
 }
 
 func (c *collector) trace() *middleware.Trace { return &middleware.Trace{Done: c.done} }
@@ -151,6 +160,7 @@ func (c *collector) done(d middleware.Done) {
 		c.firstByte.add(d.FirstByte)
 	}
 	c.total.add(d.Total)
+	c.sample.add(&d)
 }
 
 func (c *collector) stats() Stats {

@@ -18,6 +18,10 @@ type Member struct {
 	// means unknown, which must count as "any".
 	Models []string
 
+	// Refuses is true when the last health probe could not connect: nothing listens
+	// there, or it cannot be reached.
+	Refuses bool
+
 	// HealthErr is why the last health probe failed, nil when it passed.
 	HealthErr error
 	// ModelsErr is why the last reading of /v1/models failed, nil when it worked.
@@ -31,6 +35,6 @@ type Member struct {
 
 // equal reports whether a router could not tell the two apart.
 func (m Member) equal(o Member) bool {
-	return m.Health == o.Health && m.Endpoint.equal(o.Endpoint) &&
+	return m.Health == o.Health && m.Refuses == o.Refuses && m.Endpoint.equal(o.Endpoint) &&
 		(m.Models == nil) == (o.Models == nil) && slices.Equal(m.Models, o.Models)
 }

@@ -77,10 +77,10 @@ type Options struct {
 	Logger *slog.Logger
 
 	// OnChange is called with the whole set, sorted by ID, whenever membership, an
-	// address, a health verdict or a list of models changed; never with an empty
-	// set; one call at a time. Changes that come while a call runs are put together
-	// into the next. Fixed sets are delivered before Watch returns, all later calls
-	// come from one goroutine of the watcher. It must not call Close.
+	// address, a health verdict, Member.Refuses or a list of models changed; never
+	// with an empty set; one call at a time. Changes that come while a call runs are
+	// put together into the next. Fixed sets are delivered before Watch returns, all
+	// later calls come from one goroutine of the watcher. It must not call Close.
 	OnChange func([]Member)
 }
 

@@ -59,7 +59,7 @@ type place struct {
 func (p *place) member(e Endpoint) Member {
 	return Member{
 		Endpoint: e, Health: p.verdict.health, Models: p.models,
-		HealthErr: p.healthErr, ModelsErr: p.modelsErr, Since: p.since,
+		HealthErr: p.healthErr, ModelsErr: p.modelsErr, Since: p.since, Refuses: refuses(p.healthErr),
 	}
 }
 
@@ -145,6 +145,12 @@ func (w *Watcher) recordHealth(p *place, o outcome, err error) verdict {
 		w.publish()
 	}
 	return p.verdict
+}
+
+// refuses reports whether a probe failed before it had a connection.
+func refuses(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // sameText compares errors by what they say: each probe makes a new one.

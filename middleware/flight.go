@@ -117,6 +117,9 @@ func (f *flight) land(err error) bool {
 	}
 	f.route.Flights.remove(f)
 	f.mu.Lock()
+	if err == nil {
+		f.use = f.route.tellers.complete(f.endpoint.ID, f.call.api, f.use)
+	}
 	use := f.use
 	f.failure = err
 	f.mu.Unlock()

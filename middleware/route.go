@@ -91,6 +91,7 @@ type route struct {
 	Routing
 	next      http.RoundTripper
 	responses responses
+	tellers   tellers
 	queue     queue
 }
 

@@ -102,7 +102,9 @@ type Done struct {
 	// error response of an engine, which Status shows.
 	Err error
 	// PromptTokens, CachedTokens and CompletionTokens are as the engine
-	// reported them, -1 where it did not. Absent is not zero.
+	// reported them, -1 where it did not. Absent is not zero, except that an
+	// endpoint that has told CachedTokens before, in the same API, and leaves
+	// it out means 0: so do versions of vLLM.
 	PromptTokens, CachedTokens, CompletionTokens int
 	// FirstByte is the time from the call's begin to the first content of a
 	// stream; 0 for other responses.

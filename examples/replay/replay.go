@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 
 // replay runs every arm and prints the results.
 func replay(ctx context.Context, s *settings, stdout, stderr io.Writer) error {
+	if s.anonymize != "" {
+		return anonymize(s, stderr)
+	}
 	if len(s.endpoints) > 0 {
 		return replayLive(ctx, s, stdout, stderr)
 	}
@@ -19,6 +23,7 @@ func replay(ctx context.Context, s *settings, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	t.complain(stderr)
 	t = t.refined(s.blockOf(t.block))
 	out := &output{w: stdout, settings: s, infinite: t.infiniteHitRate()}
 	out.head(t)
@@ -74,10 +79,12 @@ func replayLive(ctx context.Context, s *settings, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
+	t.complain(stderr)
 	if err := f.calibrate(ctx); err != nil {
 		return err
 	}
-	fine := t.refined(s.blockOf(max(f.block, 1)))
+	block := s.blockOf(cmp.Or(f.block, t.block))
+	fine := t.refined(block)
 	layouts := t.layouts()
 	out := &output{w: stdout, settings: s, infinite: fine.infiniteHitRate(), fleet: f}
 	out.head(t)
@@ -99,11 +106,9 @@ func replayLive(ctx context.Context, s *settings, stdout, stderr io.Writer) erro
 				if err != nil {
 					return err
 				}
-				guess, err := simulate(ctx, s, fine, a)
-				if err != nil {
-					return err
+				if n == 0 && fine.learn(real, block) {
+					out.infinite = fine.infiniteHitRate()
 				}
-				guess.kind = predicted
 				key := fmt.Sprint(p.name, clients)
 				if all[key] == nil {
 					all[key] = &rows{}
@@ -113,10 +118,18 @@ func replayLive(ctx context.Context, s *settings, stdout, stderr io.Writer) erro
 					return err
 				}
 				all[key].measured = append(all[key].measured, r)
-				if r, err = out.add(guess); err != nil {
-					return err
+				for k := range predictions {
+					a.seed = s.seed + uint64(n*predictions+k)
+					guess, err := simulate(ctx, s, fine, a)
+					if err != nil {
+						return err
+					}
+					guess.kind = predicted
+					if r, err = out.add(guess); err != nil {
+						return err
+					}
+					all[key].predicted = append(all[key].predicted, r)
 				}
-				all[key].predicted = append(all[key].predicted, r)
 			}
 		}
 	}
@@ -129,6 +142,10 @@ func replayLive(ctx context.Context, s *settings, stdout, stderr io.Writer) erro
 	}
 	return nil
 }
+
+// predictions is how many hash placements are simulated for each measurement,
+// which is one draw of them.
+const predictions = 5
 
 // contextMargin is what a prompt made of words may be longer than meant.
 const contextMargin = 64

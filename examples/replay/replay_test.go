@@ -119,5 +119,5 @@ func TestUsageErrors(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	require.Equal(t, exitFailed, run(context.Background(), []string{"-trace", "gen:none"}, &out, &errs))
-	require.Contains(t, errs.String(), "use heads or chat")
+	require.Contains(t, errs.String(), "use heads, chat or documents")
 }

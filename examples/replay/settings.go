@@ -30,6 +30,12 @@ type settings struct {
 	windowAt  float64
 	horizon   time.Duration
 	engine    engineNumbers
+	arrivals  float64
+	users     int
+	sessions  int
+	think     float64
+	output    int
+	anonymize string
 	json      bool
 	quiet     bool
 
@@ -58,9 +64,14 @@ func parseSettings(args []string, stderr io.Writer) (*settings, error) {
 		fmt.Fprint(stderr, usage)
 		f.PrintDefaults()
 	}
-	f.StringVar(&s.trace, "trace", "", "trace `file` in Mooncake's format, or gen:heads or gen:chat, each with parameters after a colon")
+	f.StringVar(&s.trace, "trace", "", "traffic: a `file` (a trace, a recording, a log of requests, trajectories), or gen:heads, gen:chat or gen:documents, each with parameters after a colon")
 	policies := f.String("policies", "random,least-outstanding,fixed-prefix,bounded-load,affinity", "comma `list` of strategies, each with parameters after colons")
 	clients := f.String("clients", "1,4,16", "comma `list` of numbers of independent clients")
+	f.Float64Var(&s.arrivals, "arrivals", 10, "requests a second, for logs without timestamps")
+	f.IntVar(&s.users, "users", 16, "sessions at a time, for trajectories of agents")
+	f.IntVar(&s.sessions, "sessions", 0, "of such sessions only so many; 0 means all")
+	f.Float64Var(&s.think, "think", 2, "mean `seconds` between an answer and the next request of such a session")
+	f.IntVar(&s.output, "output", 0, "answers have at most this many tokens; 0 means as the trace says")
 	f.IntVar(&s.instances, "instances", 8, "engines in the fleet")
 	f.IntVar(&s.cache, "cache", 400_000, "KV memory of one engine, in `tokens`")
 	f.Float64Var(&s.rate, "rate", 1, "requests come this many times as fast; 1 is the trace's own rate on 8 engines")
@@ -78,6 +89,7 @@ func parseSettings(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&s.model, "model", "", "with -endpoints: the model's `name`; empty means the first that they serve")
 	f.IntVar(&s.concurrency, "concurrency", 0, "requests in flight at most; 0 means no bound in simulation and 256 with -endpoints")
 	f.StringVar(&s.apart, "apart", apartSalt, "with -endpoints: how the arms' caches are kept apart: salt (cache_salt) or reset (POST /reset_prefix_cache)")
+	f.StringVar(&s.anonymize, "anonymize", "", "write the requests to this `file` as hashes and lengths, without text, and do nothing else")
 	f.BoolVar(&s.json, "json", false, "print one JSON object a line for each arm")
 	f.BoolVar(&s.quiet, "quiet", false, "show no progress")
 	if err := f.Parse(args); err != nil {
@@ -128,11 +140,13 @@ func (s *settings) complete(f *flag.FlagSet, policies, clients string) error {
 	case f.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q; everything is given by flags", f.Arg(0))
 	case s.trace == "":
-		return errors.New("no traffic; give -trace a file, gen:heads or gen:chat")
+		return errors.New("no traffic; give -trace a file, gen:heads, gen:chat or gen:documents")
 	case s.instances < 1 || s.instances > 1024:
 		return fmt.Errorf("-instances is %d; use 1 to 1024", s.instances)
 	case s.cache < 1024:
 		return fmt.Errorf("-cache is %d tokens; use at least 1024", s.cache)
+	case !(s.arrivals > 0) || s.users < 1 || s.think < 0 || s.output < 0:
+		return errors.New("-arrivals and -users must be above 0, -think and -output not below")
 	case !(s.rate > 0) || !(s.speed > 0):
 		return errors.New("-rate and -speed must be above 0")
 	case s.concurrency < 0:
@@ -173,6 +187,11 @@ func (s *settings) load(longest int) (*trace, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.output > 0 {
+		for _, r := range t.requests {
+			r.output = min(r.output, s.output)
+		}
+	}
 	t.fit(longest)
 	if s.first > 0 {
 		t.cut(s.first)
@@ -188,6 +207,24 @@ func (s *settings) traffic() (*trace, float64, error) {
 		t, err := generate(spec, s.seed)
 		return t, s.rate, err
 	}
-	t, err := loadTrace(s.trace)
-	return t, s.rate * float64(s.instances) / referenceInstances, err
+	t, err := loadTrace(s.trace, readOptions{
+		prefixes: s.prefixLengths(), arrivals: s.arrivals, users: s.users, sessions: s.sessions, think: s.think, seed: s.seed,
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	rate := s.rate
+	if t.reference {
+		rate *= float64(s.instances) / referenceInstances
+	}
+	return t, rate, nil
+}
+
+// prefixLengths are the numbers of characters that fixed-prefix will ask for.
+func (s *settings) prefixLengths() []int {
+	var lengths []int
+	for _, p := range s.policies {
+		lengths = append(lengths, p.prefixLength())
+	}
+	return lengths
 }

@@ -88,10 +88,7 @@ type simulation struct {
 func simulate(ctx context.Context, s *settings, t *trace, a arm) (*trial, error) {
 	sim := &simulation{settings: s, trace: t, arm: a, byID: map[string]*instance{}, last: map[int]string{},
 		lots: rand.New(rand.NewPCG(a.seed, 2)), trial: trial{kind: simulated, arm: a}}
-	sim.prefix = a.policy.options.FixedPrefix.Length
-	if sim.prefix == 0 {
-		sim.prefix = 4096 // the default of affinity.FixedPrefixOptions
-	}
+	sim.prefix = a.policy.prefixLength()
 	if err := sim.prepare(); err != nil {
 		return nil, err
 	}
@@ -272,7 +269,7 @@ func (s *simulation) observe(f *flight, e vllmsim.Event) {
 	s.inFlight--
 	home := f.lease.Home()
 	s.trial.outcomes = append(s.trial.outcomes, outcome{
-		sent: f.sent, first: f.first, total: e.At - f.sent, prompt: f.request.prompt, cached: f.cached, output: f.request.output,
+		request: f.request.position, sent: f.sent, first: f.first, total: e.At - f.sent, prompt: f.request.prompt, cached: f.cached, output: f.request.output,
 		instance: s.byID[f.lease.Endpoint()].number, away: home != "" && home != f.lease.Endpoint(), attempts: 1,
 	})
 	if next := f.request.next; next != nil {

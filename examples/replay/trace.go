@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"time"
 )
@@ -18,7 +14,14 @@ type trace struct {
 	requests []*request
 	closed   bool // some requests wait for the one before them
 
-	shortened int // requests that were too long for the engine
+	begin         time.Duration // since 1970, of the first request; 0: unknown
+	reference     bool          // its rate is meant for referenceInstances
+	hasSessions   bool          // the file says which requests belong together
+	bytesPerToken float64       // with which the lengths of text were worked out; 0: they are the trace's own
+	untimed       int           // requests that came without a time
+	shortened     int           // requests that were too long for the engine
+	badLines      int           // lines that were left out
+	bad           []string      // the first of them, and why
 }
 
 // A request is one prompt. Its hashes are chained: equal hashes mean that the
@@ -36,80 +39,11 @@ type request struct {
 
 	position int // in the trace
 
+	outline *outline // of a prompt that came as text or was recorded, nil for one of hashes only
+
 	next  *request      // sent when this one is over (closed loop)
 	think time.Duration // and this much later
 }
-
-// traceLine is one line of a file in the format of Mooncake's traces (FAST'25),
-// with two optional members of our own.
-type traceLine struct {
-	Timestamp float64  `json:"timestamp"` // milliseconds
-	Input     int      `json:"input_length"`
-	Output    int      `json:"output_length"`
-	Hashes    []uint64 `json:"hash_ids"`
-	Session   *int     `json:"session"`
-	Block     int      `json:"block_size"` // on the first line; else blockTokens
-}
-
-// blockTokens is the size of a block in Mooncake's traces.
-const blockTokens = 512
-
-// maxLine bounds a line of a trace file; the longest of the published ones has
-// two thousand hashes, about 20 KB.
-const maxLine = 16 << 20
-
-func loadTrace(path string) (*trace, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	t := &trace{name: path, block: blockTokens}
-	sessions := false
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, maxLine)
-	for n := 1; sc.Scan(); n++ {
-		if len(bytes.TrimSpace(sc.Bytes())) == 0 {
-			continue
-		}
-		var l traceLine
-		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w; each line is to be an object with timestamp, input_length, output_length and hash_ids", path, n, err)
-		}
-		if l.Block > 0 && len(t.requests) == 0 {
-			t.block = l.Block
-		}
-		r := &request{
-			at:     time.Duration(l.Timestamp * float64(time.Millisecond)),
-			prompt: max(l.Input, 1), output: max(l.Output, 1), hashes: l.Hashes, session: -1,
-		}
-		for i := range r.hashes {
-			r.hashes[i]++ // the simulator's blocks have no hash of 0
-		}
-		if l.Session != nil {
-			r.session, sessions = *l.Session, true
-		}
-		t.requests = append(t.requests, r)
-	}
-	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(t.requests) == 0 {
-		return nil, fmt.Errorf("%s: %w", path, errEmptyTrace)
-	}
-	slices.SortStableFunc(t.requests, byArrival)
-	for _, r := range t.requests {
-		// Only full blocks can be shared.
-		r.hashes = r.hashes[:min(len(r.hashes), r.prompt/t.block)]
-	}
-	if !sessions {
-		t.deriveSessions()
-	}
-	t.derivePrefixes()
-	return t, nil
-}
-
-var errEmptyTrace = errors.New("no requests in it")
 
 func byArrival(a, b *request) int { return int(a.at - b.at) }
 
@@ -198,4 +132,20 @@ func (t *trace) duration() time.Duration {
 		last = max(last, r.at)
 	}
 	return last
+}
+
+// complain says what was left out of a file or made up for it.
+func (t *trace) complain(w io.Writer) {
+	if t.badLines > 0 {
+		fmt.Fprintf(w, "%d lines of %s are left out:\n", t.badLines, t.name)
+		for _, why := range t.bad {
+			fmt.Fprintf(w, "  %s\n", why)
+		}
+		if more := t.badLines - len(t.bad); more > 0 {
+			fmt.Fprintf(w, "  … and %d more\n", more)
+		}
+	}
+	if t.untimed > 0 {
+		fmt.Fprintf(w, "%d requests have no time and arrive by chance (-arrivals)\n", t.untimed)
+	}
 }
