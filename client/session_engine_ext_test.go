@@ -60,7 +60,7 @@ func (e *scripted) requests() [][]byte {
 
 // lastMessages returns the messages of the last request, each as it was
 // received.
-func (e *scripted) lastMessages(t testing.TB) []json.RawMessage {
+func (e *scripted) lastMessages(t require.TestingT) []json.RawMessage {
 	all := e.requests()
 	require.NotEmpty(t, all)
 	var body struct{ Messages []json.RawMessage }
@@ -128,7 +128,7 @@ func drain(st *client.SessionStream) error {
 }
 
 // promptOf is a request up to the end of its last message.
-func promptOf(t testing.TB, body []byte) []byte {
+func promptOf(t require.TestingT, body []byte) []byte {
 	var r struct{ Messages json.RawMessage }
 	require.NoError(t, json.Unmarshal(body, &r))
 	i := bytes.Index(body, r.Messages)

@@ -19,13 +19,14 @@ import (
 type Rewrite struct {
 	// Session is the session's id.
 	Session string
-	// Divergence is the verdict of canon.Diff on the two requests: the class
-	// of the change, the message, and excerpts of both texts. Lost is how many
-	// bytes of prompt the two would otherwise have shared.
-	canon.Divergence
-	// LostTokens estimates Lost in tokens, by what engines have counted for
-	// this session; four bytes a token before the first count.
-	LostTokens int
+	// Verdict is that of canon.Diff on the two requests: the class of the
+	// change, the message, and excerpts of both texts.
+	Verdict canon.Divergence
+	// LostBytes is how many bytes of prompt the two could have shared beyond
+	// those that they do, and LostTokens an estimate of the same in tokens, by
+	// what engines have counted for this session; four bytes a token before
+	// the first count.
+	LostBytes, LostTokens int
 }
 
 // compare returns what a request loses that is sent after the last one, nil if
@@ -48,10 +49,11 @@ func (s *Session) compare(next sent) *Rewrite {
 		return nil // the call itself will say so
 	}
 	d := s.client.canon.Diff(canon.Chat, a, b)
-	if d.Lost == 0 || d.Change <= canon.Appended {
+	lost := min(d.SizeA, d.SizeB) - d.Shared
+	if lost <= 0 || d.Change <= canon.Appended || d.Change == canon.TailChange {
 		return nil
 	}
-	return &Rewrite{Session: s.id, Divergence: d, LostTokens: s.tokens(d.Lost)}
+	return &Rewrite{Session: s.id, Verdict: d, LostBytes: lost, LostTokens: s.tokens(lost)}
 }
 
 // tokens estimates how many tokens so many bytes of this session are.
@@ -70,10 +72,10 @@ func requestBody(head json.RawMessage, messages []json.RawMessage) ([]byte, erro
 func (c *Client) rewritten(r Rewrite) {
 	c.logger.LogAttrs(context.Background(), slog.LevelWarn, "a session's request does not go on from the one before",
 		slog.String("session", fmt.Sprintf("%016x", xxhash.Sum64String(r.Session))),
-		slog.String("change", r.Change.String()),
-		slog.Int("message", r.Message),
-		slog.Int("shared_bytes", r.Shared),
-		slog.Int("lost_bytes", r.Lost),
+		slog.String("change", r.Verdict.Change.String()),
+		slog.Int("message", r.Verdict.Message),
+		slog.Int("shared_bytes", r.Verdict.Shared),
+		slog.Int("lost_bytes", r.LostBytes),
 		slog.Int("lost_tokens_estimate", r.LostTokens))
 	if c.sessions.options.OnRewrite != nil {
 		c.sessions.options.OnRewrite(r)

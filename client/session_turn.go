@@ -102,7 +102,9 @@ func (s *Session) prepare(ctx context.Context, req openai.ChatCompletionRequest)
 	messages := messageList(s.transcript.messages)
 	t := &turn{sent: sent{head: head, messages: s.transcript.messages}, size: len(head) + len(messages)}
 	t.rewrite = s.compare(t.sent)
-	t.ctx = middleware.WithHints(ctx, middleware.Hints{Session: s.key, ExtraBody: map[string]any{"messages": messages}})
+	t.ctx = middleware.WithHints(ctx, middleware.Hints{
+		Session: s.key, Placement: s.placement, ExtraBody: map[string]any{"messages": messages},
+	})
 	t.ctx = WithTrace(t.ctx, &Trace{Done: func(d middleware.Done) { t.tokens.Store(int64(d.PromptTokens)) }})
 	t.ctx = context.WithValue(t.ctx, turnKey{}, t)
 	s.turn = t
@@ -121,7 +123,7 @@ func (s *Session) commit(t *turn, answer json.RawMessage, header http.Header) er
 	if err := s.transcript.add(answer); err != nil {
 		return notAppended("%w", err)
 	}
-	s.sent = &t.sent
+	s.sent, s.placement = &t.sent, header.Get(middleware.HeaderPlacement)
 	if tokens := t.tokens.Load(); tokens > 0 {
 		s.ratio = float64(tokens) / float64(t.size)
 	}
