@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prefixwise/prefixwise/canon"
+	"github.com/prefixwise/prefixwise/internal/benchbody"
 )
 
 var apis = []canon.API{canon.Chat, canon.Completions, canon.Embeddings, canon.Responses, canon.Messages}
@@ -23,7 +24,7 @@ func seeds(f *testing.F) {
 	for _, c := range untouchables {
 		f.Add([]byte(c.body))
 	}
-	f.Add(benchBody(4<<10, 2))
+	f.Add(benchbody.Chat(4<<10, 2))
 	f.Add([]byte(`{"input":[[1,2],[3]],"prompt":["a",7],"system":[{"type":"text","text":"s"}],"stream":true,"stream_options":{"a":1}}`))
 	f.Add([]byte(`{"a":"\ud83d\ude00\u0000\u001F\/","a":1}`))
 	root := os.Getenv("PREFIXWISE_DATA")

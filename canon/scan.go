@@ -3,90 +3,127 @@ package canon
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 )
 
 // Word-at-a-time search for the bytes that end a run of plain text inside a
-// string: the quote, the backslash and the control characters. Subtracting
-// with borrow finds bytes below a bound (Mycroft's zero-byte test, 1987); the
-// quote, 0x22, joins the control characters below it once bit 1 is flipped,
-// which maps it to 0x20 and leaves them below 0x20. A borrow can only come from
-// a hit, so the lowest hit is exact, and only that one is used.
+// string: the quote, the backslash and the control characters. Adding to a byte
+// of seven bits what it lacks to 0x80 sets its high bit when it is above a
+// bound, and carries nothing into the next byte, so that every byte of a word is
+// told exactly. The quote, 0x22, joins the control characters below the bound
+// once bit 1 is flipped, which maps it to 0x20 and leaves them below 0x20.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x80 * ones
 )
 
-// stops returns a word with the high bit set in the lowest byte of w that is a
-// quote, a backslash or a control character; bits above it may be set wrongly.
+// stops returns a word with the high bit set in each byte of w that is a quote,
+// a backslash or a control character.
 func stops(w uint64) uint64 {
-	low := (w ^ 0x02*ones) - 0x21*ones
-	slash := (w ^ '\\'*ones) - ones
-	return (low | slash) & highs &^ w
+	low := (w&^highs ^ 0x02*ones) + 0x5f*ones
+	slash := (w&^highs ^ '\\'*ones) + 0x7f*ones
+	return ^(low&slash | w) & highs
 }
 
 // skim skips what most strings consist of, plain text and escapes of two
-// characters that are canonical. It returns where it stopped, how many such
-// escapes there were, and the or of all bytes before it, which tells whether
-// any is above 0x7f. It is a function of its own, and calls nothing, so that
-// all it works on stays in registers.
-func skim(src []byte, i int) (at, plain int, high uint64) {
-	for {
-		for i+8 <= len(src) {
-			w := binary.LittleEndian.Uint64(src[i : i+8 : i+8])
-			m := stops(w)
-			if m != 0 {
-				high |= w & ((m - 1) &^ m)
-				i += bits.TrailingZeros64(m) >> 3
-				goto stop
-			}
-			high |= w
+// characters that are canonical. It returns where it stopped and how many such
+// escapes there were. It calls nothing, so that all it works on stays in
+// registers; after a word without a stop it goes on by four, and through a word
+// with escapes stop by stop: where the next word begins does then not wait for
+// what this one holds.
+func skim(src []byte, i int) (at, plain int) {
+	for i+9 <= len(src) { // a word, and one byte more for an escape that begins at its end
+		w := load(src[i : i+8 : i+8])
+		m := stops(w)
+		if m == 0 {
 			i += 8
+			for i+32 <= len(src) {
+				p := src[i : i+32 : i+32]
+				if stops(load(p)) != 0 {
+					break
+				}
+				if stops(load(p[8:]))|stops(load(p[16:]))|stops(load(p[24:])) != 0 {
+					i += 8
+					break
+				}
+				i += 32
+			}
+			continue
 		}
-		for i < len(src) && src[i] != '"' && src[i] != '\\' && src[i] >= ' ' {
-			high |= uint64(src[i])
+		next := i + 8
+		for ; m != 0; plain++ {
+			bit := bits.TrailingZeros64(m)
+			if uint16(w>>(bit&0x38)) != '\\'|'"'<<8 { // the most frequent, within the word
+				k := i + bit>>3
+				if src[k] != '\\' || escapes[src[k+1]] != plainEscape {
+					return k, plain
+				}
+				if k == i+7 {
+					next++
+				}
+			}
+			m &^= 0x101 << (bit & 63) // nor what it escapes
+		}
+		i = next
+	}
+	for i < len(src) {
+		switch c := src[i]; {
+		case c == '\\' && i+1 < len(src) && escapes[src[i+1]] == plainEscape:
+			plain++
+			i += 2
+		case c == '"' || c == '\\' || c < ' ':
+			return i, plain
+		default:
 			i++
 		}
-	stop:
-		if i+1 >= len(src) || src[i] != '\\' || escapes[src[i+1]] != plainEscape {
-			return i, plain, high
-		}
-		plain++
-		i += 2
 	}
+	return i, plain
 }
+
+func load(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 // scanString scans the string whose text starts at i, appends its node and
 // returns the position after the closing quote, or -1 after a fatal fault.
 func (p *parser) scanString(i int) int {
 	src := p.src
 	start := i
-	i, removed, high := skim(src, i) // removed: bytes of escapes beyond those of their text
+	i, removed := skim(src, i) // removed: bytes of escapes beyond those of their text
 	flags := uint8(0)
 	if removed > 0 {
 		flags = flagEscaped
 	}
 	if i >= len(src) || src[i] != '"' {
 		var n int
-		if i, n, flags = p.scanOddString(i, &high); i < 0 {
+		if i, n, flags = p.scanOddString(i); i < 0 {
 			return -1
 		}
 		removed += n
 	}
-	if high&highs != 0 && !utf8.Valid(src[start:i]) {
+	if !p.utf8 && !utf8.Valid(src[start:i]) {
 		p.note(InvalidUTF8, start+invalidAt(src[start:i]), uint32(len(p.nodes)), "string is not UTF-8")
 	}
-	p.nodes = append(p.nodes, node{
-		start: uint32(start), end: uint32(i), aux: uint32(i - start - removed),
-		kind: kindString, flags: flags,
-	})
+	n := p.push()
+	n.start, n.end, n.aux = uint32(start), uint32(i), uint32(i-start-removed)
+	n.kind, n.flags, n.name = kindString, flags, nUnknown
 	return i + 1
+}
+
+// push appends a node and returns it, for scanString to fill in place: append
+// would build it elsewhere first, which shows in what runs for every string.
+func (p *parser) push() *node {
+	at := len(p.nodes)
+	if at == cap(p.nodes) {
+		p.nodes = slices.Grow(p.nodes, 1)
+	}
+	p.nodes = p.nodes[:at+1]
+	return &p.nodes[at]
 }
 
 // scanOddString goes on with a string at a place where skim stopped. It returns
 // where the closing quote is, or -1, the bytes of escapes from there on beyond
 // those of their text, and the flags of the string.
-func (p *parser) scanOddString(i int, high *uint64) (at, removed int, flags uint8) {
+func (p *parser) scanOddString(i int) (at, removed int, flags uint8) {
 	src := p.src
 	flags = flagEscaped
 	for {
@@ -120,10 +157,8 @@ func (p *parser) scanOddString(i int, high *uint64) (at, removed int, flags uint
 			return p.fail(NotJSON, i, "unknown escape"), 0, 0
 		}
 		var plain int
-		var h uint64
-		i, plain, h = skim(src, i)
+		i, plain = skim(src, i)
 		removed += plain
-		*high |= h
 	}
 }
 

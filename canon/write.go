@@ -120,13 +120,30 @@ func (w *writer) text(i uint32) {
 	n := &w.nodes[i]
 	at := uint32(len(w.out)) + 1
 	if n.flags&flagRespell == 0 {
-		w.out = append(w.out, w.src[n.start-1:n.end+1]...) // with its quotes
+		w.copy(n.start-1, n.end+1) // with its quotes
 	} else {
 		w.out = append(w.out, '"')
 		w.out = appendCanonical(w.out, w.src[n.start:n.end])
 		w.out = append(w.out, '"')
 	}
 	n.start, n.end = at, uint32(len(w.out))-1
+}
+
+// short is up to which length a span is copied as a block of fixed size, for
+// which no loop is entered: most names and many values.
+const short = 16
+
+// copy writes a span of the source as it is.
+func (w *writer) copy(from, to uint32) {
+	src := w.src[from:]
+	n, at := int(to-from), len(w.out)
+	if n <= short && len(src) >= short && cap(w.out)-at >= short {
+		w.out = w.out[:at+short]
+		*(*[short]byte)(w.out[at:]) = [short]byte(src)
+		w.out = w.out[:at+n]
+		return
+	}
+	w.out = append(w.out, src[:n]...)
 }
 
 // name writes the member name at k and the colon after it.
@@ -140,7 +157,7 @@ func (w *writer) name(k uint32) {
 		n.start, n.end = at, uint32(len(w.out))-1
 		w.out = append(w.out, ':')
 	case w.src[n.end+1] == ':': // at once, with its quotes and the colon
-		w.out = append(w.out, w.src[n.start-1:n.end+2]...)
+		w.copy(n.start-1, n.end+2)
 		n.start, n.end = at, uint32(len(w.out))-2
 	default:
 		w.out = append(w.out, w.src[n.start-1:n.end+1]...)

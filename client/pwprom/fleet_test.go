@@ -40,6 +40,9 @@ func newSetup(t *testing.T, n int, opts ...client.Option) *setup {
 func dial(t *testing.T, fleet *fleettest.Fleet, opts ...client.Option) *setup {
 	t.Helper()
 	metrics := pwprom.New()
+	// The default strategy may leave the home of an idle fleet for reasons of
+	// time; this one does not.
+	opts = append([]client.Option{client.WithStrategy(client.BoundedLoad)}, opts...)
 	c, err := client.New(append(opts, client.WithObserver(metrics.Trace()), client.WithHealthChecks(0), client.WithModelChecks(0))...)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })

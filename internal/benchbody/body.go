@@ -1,23 +1,25 @@
-package canonbench
+// Package benchbody makes the request bodies that canon is measured on, here and
+// in internal/canonbench. No program imports it.
+package benchbody
 
 import (
 	"fmt"
 	"strings"
 )
 
-// chat builds a chat of about size bytes with n tools, as a client with
+// Chat builds a chat of about size bytes with n tools, as a client with
 // another JSON library spells it: members in the order of that client's
 // structs, spaces after separators, HTML escapes in some texts, newlines and
 // quotes in more, tools and schema keywords unsorted. Tools take up to 30 % of
 // the bytes. The messages are a little denser than the tau-bench trajectories,
 // which have one JSON value or name for every 70 bytes and an escape for every
 // 23.
-func chat(size, n int) []byte {
+func Chat(size, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"temperature": 0.7, "stream": false, "messages": [{"role": "system", "content": "You help with orders.\nBe brief, and ask when unsure."}`)
-	tools := toolList(size, n)
+	list := tools(size, n)
 	const sentence = "The parcel left the depot on time and was scanned twice on its way to the customer. "
-	for turn := 1; b.Len()+len(tools)+600 < size; turn++ {
+	for turn := 1; b.Len()+len(list)+600 < size; turn++ {
 		text := strings.Repeat(sentence, 3+turn%3)
 		switch turn % 8 {
 		case 0:
@@ -26,7 +28,7 @@ func chat(size, n int) []byte {
 			text = strings.ReplaceAll(text, ". ", `.\n`)
 		}
 		fmt.Fprintf(&b, `, {"role": "user", "content": "%s"}`, text)
-		if b.Len()+len(tools)+2400 > size {
+		if b.Len()+len(list)+2400 > size {
 			continue // the rest in small steps
 		}
 		fmt.Fprintf(&b, `, {"role": "assistant", "content": null, "tool_calls": [{"id": "call_%06d", "type": "function", "function": {"name": "lookup_order", "arguments": "{\"order_id\": \"A-%d\", \"verbose\": true}"}}]}`, turn, turn)
@@ -35,12 +37,12 @@ func chat(size, n int) []byte {
 		fmt.Fprintf(&b, `, {"role": "assistant", "content": "It left the depot, and was scanned %d times.\n%sAnything else?"}`, turn, strings.Repeat(sentence, 4))
 	}
 	b.WriteString(`]`)
-	b.WriteString(tools)
+	b.WriteString(list)
 	b.WriteString(`, "model": "org/some-model-8b"}`)
 	return []byte(b.String())
 }
 
-func toolList(size, n int) string {
+func tools(size, n int) string {
 	if n == 0 {
 		return ""
 	}
