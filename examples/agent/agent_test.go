@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,11 +36,22 @@ func TestWorkshop(t *testing.T) {
 	require.Zero(t, run(t.Context(), nil, &out, &say), say.String())
 	r := lines(t, out.String())
 	require.Contains(t, r["fleet"], "SIMULATED")
-	require.Contains(t, r["sessions"], "12 of 12 complete, 12 of them")
-	require.Equal(t, "72", r["requests"])
+	require.Contains(t, r["sessions"], "12 of 12 complete")
+	require.Equal(t, "84", r["requests"])
 	require.Equal(t, "0", r["errors"])
-	require.Regexp(t, `^[5-9]\d\.\d %$`, r["hit rate"])
-	require.Regexp(t, `^[5-9]\d\.\d %`, r["infinite cache"])
+	requireHits(t, r)
+}
+
+// requireHits wants nine tenths of what a cache without bounds would give. Which
+// sessions change their instance depends on the load of the moment.
+func requireHits(t *testing.T, r map[string]string) {
+	t.Helper()
+	var hit, endless float64
+	_, err := fmt.Sscanf(r["hit rate"]+" "+r["infinite cache"], "%f %% %f %%", &hit, &endless)
+	require.NoError(t, err)
+	require.Greater(t, endless, 50.)
+	require.Less(t, endless, 100.)
+	require.GreaterOrEqual(t, hit, .9*endless)
 }
 
 // Every message of the assistant but one that opens a session is asked for, with
@@ -79,8 +91,9 @@ func TestRecordedSessions(t *testing.T) {
 	var out, say bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"-trajectories", file, "-n", "8"}, &out, &say), say.String())
 	r := lines(t, out.String())
-	require.Contains(t, r["sessions"], "8 of 8 complete, 8 of them")
+	require.Contains(t, r["sessions"], "8 of 8 complete")
 	require.Equal(t, "0", r["errors"])
+	requireHits(t, r)
 }
 
 func TestWrongArguments(t *testing.T) {

@@ -13,48 +13,55 @@ const maxSteps = 20
 
 // customer is somebody whom an agent serves.
 type customer struct {
-	says   []string            // one message after the other, each when the one before is dealt with
-	script [][]openai.ToolCall // what the agent calls in each of its answers; nil: the model decides
+	name string
+	says []string // one message after the other, each when the one before is dealt with
+	must []string // the tool that each of the agent's answers has to call, "" for none; nil: the model decides
 }
 
-// serve is the loop of a tool-calling agent. Every request repeats everything
-// before it, so nearly all of each prompt has been computed before, on the
-// instance where the session lives.
+// serve is the loop of a tool-calling agent. The session sends everything that
+// was said so far with each request, as it was said, so nearly all of each
+// prompt has been computed before, on the instance where the session lives.
 func (c customer) serve(ctx context.Context, t *teller) error {
-	messages := []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleSystem, Content: policy}}
+	s := t.client.Session(c.name)
+	if err := s.Append(openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem, Content: policy}); err != nil {
+		return err
+	}
 	step := 0
 	for _, text := range c.says {
-		messages = append(messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: text})
+		if err := s.Append(openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: text}); err != nil {
+			return err
+		}
 		for {
 			if step++; step > maxSteps {
 				return fmt.Errorf("the agent is not done after %d steps", maxSteps)
 			}
-			answer, err := t.ask(ctx, openai.ChatCompletionRequest{Messages: messages, Tools: tools, MaxTokens: 300})
+			request := openai.ChatCompletionRequest{Tools: tools, MaxTokens: 300}
+			if c.must != nil && c.must[step-1] != "" {
+				request.ToolChoice = openai.ToolChoice{Type: openai.ToolTypeFunction, Function: openai.ToolFunction{Name: c.must[step-1]}}
+			}
+			answer, err := t.ask(ctx, s.Complete, s.Messages(), request)
 			if err != nil {
 				return err
 			}
-			if c.script != nil {
-				answer.ToolCalls = c.script[step-1]
-			}
-			messages = append(messages, answer)
 			if len(answer.ToolCalls) == 0 {
 				break // it has answered the customer
 			}
 			for _, call := range answer.ToolCalls {
-				messages = append(messages, openai.ChatCompletionMessage{
-					Role: openai.ChatMessageRoleTool, ToolCallID: call.ID, Content: use(call.Function),
-				})
+				if err := s.Result(call.ID, use(call.Function)); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// ask sends one request of a session and notes what became of it.
-func (t *teller) ask(ctx context.Context, request openai.ChatCompletionRequest) (openai.ChatCompletionMessage, error) {
+// ask sends one request of a session and notes what became of it. The messages
+// are what send has the model read.
+func (t *teller) ask(ctx context.Context, send sender, messages []openai.ChatCompletionMessage, request openai.ChatCompletionRequest) (openai.ChatCompletionMessage, error) {
 	request.Model = t.model
-	t.tally.sending(request)
-	resp, err := t.client.CreateChatCompletion(ctx, request)
+	t.tally.sending(request, messages)
+	resp, err := send(ctx, request)
 	if err == nil && len(resp.Choices) == 0 {
 		err = errors.New("an answer without a choice")
 	}
@@ -68,3 +75,6 @@ func (t *teller) ask(ctx context.Context, request openai.ChatCompletionRequest) 
 	t.places[resp.Header().Get("X-Prefixwise-Endpoint")] = true
 	return resp.Choices[0].Message, nil
 }
+
+// sender is client.Session.Complete, or go-openai's CreateChatCompletion.
+type sender = func(context.Context, openai.ChatCompletionRequest) (openai.ChatCompletionResponse, error)

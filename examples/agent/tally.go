@@ -31,10 +31,10 @@ type tally struct {
 	reported         bool // the engines say what came from their caches
 }
 
-func (t *tally) sending(request openai.ChatCompletionRequest) {
+func (t *tally) sending(request openai.ChatCompletionRequest, messages []openai.ChatCompletionMessage) {
+	request.Messages = messages
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// The session goes on appending to its messages; this view keeps its length.
 	t.sent = append(t.sent, request)
 }
 

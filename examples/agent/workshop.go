@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/sashabaranov/go-openai"
 )
@@ -73,41 +71,23 @@ func use(call openai.FunctionCall) string {
 	return fmt.Sprintf(`{"error":"there is no tool %q"}`, call.Name)
 }
 
-// workshop returns a dozen customers. Their agents' calls are scripted where the
-// model calls none.
-func workshop(scripted bool) []session {
+// workshop returns a dozen customers. Their agents are made to call tools where
+// the model calls none.
+func workshop(made bool) []session {
 	const customers = 12
 	all := make([]session, customers)
 	for i := range all {
 		frame := fmt.Sprintf("KB%04d", 1017*(i+1))
 		part, day := parts[i%len(parts)], days[i%len(days)]
-		c := customer{says: []string{
+		c := customer{name: "workshop-" + frame, says: []string{
 			fmt.Sprintf("Hello, the %s of my bicycle %s makes trouble. What would a new one cost, and do you have time on %s?", part, frame, day),
 			"Yes, please book it.",
 			"Thank you. How long will it take?",
 		}}
-		if scripted {
-			n := 0
-			call := func(name string, a arguments) openai.ToolCall {
-				n++
-				text, err := json.Marshal(a)
-				if err != nil { // strings and a number
-					panic(err)
-				}
-				return openai.ToolCall{ID: fmt.Sprintf("call_%d_%d", i, n), Type: openai.ToolTypeFunction,
-					Function: openai.FunctionCall{Name: name, Arguments: string(text)}}
-			}
-			c.script = slices.Concat(
-				[][]openai.ToolCall{
-					{call("find_bicycle", arguments{Frame: frame})},
-					{call("check_part", arguments{Part: part, Model: models[i%len(models)]}), call("free_hours", arguments{Day: day})},
-					nil,
-					{call("book_repair", arguments{Frame: frame, Part: part, Day: day, Hour: 9})},
-					nil,
-					nil,
-				})
+		if made {
+			c.must = []string{"find_bicycle", "check_part", "free_hours", "", "book_repair", "", ""}
 		}
-		all[i] = session{id: "workshop-" + frame, live: func(ctx context.Context, t *teller) error { return c.serve(ctx, t) }}
+		all[i] = session{id: c.name, live: c.serve}
 	}
 	return all
 }

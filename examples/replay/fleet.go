@@ -28,14 +28,19 @@ type flight struct {
 	cached  int
 }
 
-// newInstance returns an idle engine. Its identity depends on the seed, so that
-// each seed is another draw of which keys have their home where.
-func newInstance(n int, seed uint64, cfg vllmsim.Config) (*instance, error) {
+// newInstance returns the n-th idle engine, which is a whole instance or one of
+// its ranks. Its identity depends on the seed, so that each seed is another draw
+// of which keys have their home where.
+func newInstance(n, ranks int, seed uint64, cfg vllmsim.Config) (*instance, error) {
 	engine, err := vllmsim.NewEngine(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &instance{engine: engine, number: n, id: fmt.Sprintf("http://sim-%d-%d:8000", seed, n), flights: map[vllmsim.ID]*flight{}}, nil
+	id := fmt.Sprintf("http://sim-%d-%d:8000", seed, n/ranks)
+	if ranks > 1 {
+		id += fmt.Sprintf("#%d", n%ranks)
+	}
+	return &instance{engine: engine, number: n, id: id, flights: map[vllmsim.ID]*flight{}}, nil
 }
 
 // engineConfig is the engine of a replay.
@@ -83,8 +88,8 @@ func (i *instance) step(now time.Duration, emit func(*flight, vllmsim.Event)) {
 	i.gauges.PrefixQueries, i.gauges.PrefixHits = before.PrefixQueries, before.PrefixHits
 }
 
-// A sender is one client process of the simulation. It routes by its own router, which knows of the other clients' requests
-// only what the engines' gauges show.
+// A sender is one client process of the simulation. It routes by its own router,
+// which knows of the other clients' requests only what the engines' gauges show.
 type sender struct {
 	router *affinity.Router
 }

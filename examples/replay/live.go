@@ -38,8 +38,8 @@ type live struct {
 const readyTimeout = 30 * time.Second
 
 // measure sends the trace through the product's own client to the fleet.
-// status is given a function that says how far it is.
-func measure(ctx context.Context, s *settings, t *trace, layouts []layout, f *realFleet, a arm, status func(func() string)) (*trial, error) {
+// watch is given a function that says how far it is.
+func measure(ctx context.Context, s *settings, t *trace, layouts []layout, f *realFleet, a arm, watch func(status func() string) (stop func())) (*trial, error) {
 	l := &live{
 		settings: s, trace: t, layouts: layouts, fleet: f, index: map[string]int{},
 		clientOf: assign(t, a, s.sticky, rand.New(rand.NewPCG(a.seed, 2))),
@@ -48,6 +48,9 @@ func measure(ctx context.Context, s *settings, t *trace, layouts []layout, f *re
 	}
 	for i, target := range f.targets {
 		l.index[target.id] = i
+		for rank := range s.ranks {
+			l.index[fmt.Sprintf("%s#%d", target.id, rank)] = i
+		}
 	}
 	if s.apart == apartReset {
 		if err := f.reset(ctx); err != nil {
@@ -70,8 +73,9 @@ func measure(ctx context.Context, s *settings, t *trace, layouts []layout, f *re
 	sampling, stop := context.WithCancel(ctx)
 	var sampled sync.WaitGroup
 	sampled.Go(func() { sampler.run(sampling) })
-	status(l.status)
+	seen := watch(l.status)
 	err := l.send(ctx)
+	seen()
 	stop()
 	sampled.Wait()
 	if err != nil {
@@ -88,7 +92,7 @@ func (l *live) connect(ctx context.Context, a arm) error {
 	if err != nil {
 		return err
 	}
-	options = append(options, client.WithEndpoints(l.fleet.spec...))
+	options = append(options, client.WithEndpoints(l.fleet.spec...), client.WithDataParallel(l.settings.ranks))
 	if l.fleet.apiKey != "" {
 		options = append(options, client.WithAPIKey(l.fleet.apiKey))
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"container/heap"
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/prefixwise/prefixwise/affinity"
@@ -85,16 +87,24 @@ type simulation struct {
 
 // simulate replays the trace and returns what came of it. It runs on one
 // goroutine and in virtual time, so the same arm has the same result anywhere.
-func simulate(ctx context.Context, s *settings, t *trace, a arm) (*trial, error) {
+// watch, if not nil, is given a function that says how far it is.
+func simulate(ctx context.Context, s *settings, t *trace, a arm, watch func(status func() string) (stop func())) (*trial, error) {
 	sim := &simulation{settings: s, trace: t, arm: a, byID: map[string]*instance{}, last: map[int]string{},
 		lots: rand.New(rand.NewPCG(a.seed, 2)), trial: trial{kind: simulated, arm: a}}
 	sim.prefix = a.policy.prefixLength()
 	if err := sim.prepare(); err != nil {
 		return nil, err
 	}
+	var answered atomic.Int64
+	if watch != nil {
+		defer watch(func() string { return fmt.Sprintf("%d of %d answered", answered.Load(), len(t.requests)) })()
+	}
 	for n := 0; ; n++ {
-		if n%4096 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+		if n%4096 == 0 {
+			answered.Store(int64(len(sim.trial.outcomes)))
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 		}
 		var soonest *instance
 		var at time.Duration
@@ -178,13 +188,17 @@ func (s *simulation) arrive(at time.Duration, r *request) {
 	s.push(event{at: at, kind: arrival, request: r})
 }
 
+// addInstance adds an engine for each rank of an instance.
 func (s *simulation) addInstance() error {
-	i, err := newInstance(len(s.fleet), s.arm.seed, engineConfig(s.settings, s.trace))
-	if err == nil {
+	for range s.settings.ranks {
+		i, err := newInstance(len(s.fleet), s.settings.ranks, s.arm.seed, engineConfig(s.settings, s.trace))
+		if err != nil {
+			return err
+		}
 		s.fleet = append(s.fleet, i)
 		s.byID[i.id] = i
 	}
-	return err
+	return nil
 }
 
 func (s *simulation) endpoints() []affinity.Endpoint {
@@ -205,7 +219,9 @@ func (s *simulation) handle(e event) error {
 			}
 		} else {
 			s.trial.changes = append(s.trial.changes, fleetChange{s.now, "an engine was drained"})
-			s.fleet[0].drains = true
+			for _, rank := range s.fleet[:s.settings.ranks] {
+				rank.drains = true
+			}
 		}
 		for _, c := range s.clients {
 			if err := c.router.Set(s.endpoints()); err != nil {

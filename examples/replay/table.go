@@ -29,23 +29,16 @@ var columns = []column{
 // spreadColumns are those for which the spread over placements is shown.
 const spreadColumns = 2
 
-func printHead(w io.Writer, s *settings, t *trace, infinite float64, f *realFleet) {
-	fmt.Fprintf(w, "%s: %d requests in %v, ", t.name, len(t.requests), t.duration().Round(time.Second))
-	if f == nil {
-		fmt.Fprintf(w, "%d simulated engines of %d tokens, rate %g, speed %g", s.instances, s.cache, s.rate, s.speed)
-	} else {
-		fmt.Fprintf(w, "%d real instances of %q, rate %g", len(f.targets), f.model, s.rate)
+// printHead prints what there is to replay, and the names of the columns.
+func (c *comparison) printHead(t *trace) {
+	if c.settings.json {
+		return
 	}
-	fmt.Fprintf(w, "; an infinite cache would hit %.1f %%\n", 100*infinite)
-	if t.shortened > 0 {
-		fmt.Fprintf(w, "%d requests were too long for the engine and are shortened\n", t.shortened)
+	w := c.stdout
+	for _, line := range c.describe(t) {
+		fmt.Fprintln(w, line)
 	}
-	if f == nil {
-		fmt.Fprintf(w, "simulated; times in seconds; mean of %d placements (± standard deviation); prefill: most over mean\n\n", s.seeds)
-	} else {
-		fmt.Fprintf(w, "measured, and below each policy what the simulation predicts; times in seconds; mean of %d runs (± standard deviation); prefill: most over mean\n", s.seeds)
-		fmt.Fprintf(w, "text made of hashes: %.2f tokens a word; the simulated engine has %d tokens of cache\n\n", f.writer.tokensPerWord, s.cache)
-	}
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "%-34s %7s", "policy", "clients")
 	for _, c := range columns {
 		fmt.Fprintf(w, " %*s", c.width, c.name)
@@ -53,7 +46,50 @@ func printHead(w io.Writer, s *settings, t *trace, infinite float64, f *realFlee
 	fmt.Fprintln(w)
 }
 
-func printRow(w io.Writer, results []result, live bool) {
+// describe says in a few lines what is replayed where.
+func (c *comparison) describe(t *trace) []string {
+	s := c.settings
+	first := fmt.Sprintf("%s: %d requests", t.name, len(t.requests))
+	if !t.closed {
+		first += fmt.Sprintf(" in %v", t.duration().Round(time.Second))
+	}
+	engines := fmt.Sprintf("%d", s.instances)
+	if s.ranks > 1 {
+		engines += fmt.Sprintf(" times %d", s.ranks)
+	}
+	if c.fleet == nil {
+		first += fmt.Sprintf(", %s simulated engines of %d tokens, rate %g, speed %g", engines, s.cache, s.rate, s.speed)
+	} else {
+		first += fmt.Sprintf(", %s real instances of %q, rate %g", engines, c.fleet.model, s.rate)
+	}
+	lines := []string{first + fmt.Sprintf("; an infinite cache would hit %.1f %%", 100*c.infinite)}
+	if t.shortened > 0 {
+		lines = append(lines, fmt.Sprintf("%d requests were too long for the engine and are shortened", t.shortened))
+	}
+	if t.bytesPerToken > 0 && c.fleet == nil {
+		lines = append(lines, fmt.Sprintf("lengths: %.2f bytes of text to a token", t.bytesPerToken))
+	}
+	if c.fleet == nil {
+		return append(lines, fmt.Sprintf("simulated; times in seconds; mean of %d placements (± standard deviation); prefill: most over mean", s.seeds))
+	}
+	return append(lines,
+		fmt.Sprintf("measured, and below each policy what the simulation predicts (engines of %d tokens); times in seconds; mean of %d runs (± standard deviation); prefill: most over mean", s.cache, s.seeds),
+		fmt.Sprintf("text made of hashes has %.2f tokens a word", c.fleet.writer.tokensPerWord))
+}
+
+// printRow prints a row of the table and what was predicted.
+func (c *comparison) printRow(r *row) {
+	if c.settings.json {
+		return
+	}
+	printResults(c.stdout, r.results)
+	if c.fleet != nil {
+		printLive(c.stdout, r.results)
+		printResults(c.stdout, r.predicted)
+	}
+}
+
+func printResults(w io.Writer, results []result) {
 	first := results[0]
 	if first.Kind == predicted {
 		fmt.Fprintf(w, "%-34s %7s", "  predicted", "")
@@ -78,9 +114,6 @@ func printRow(w io.Writer, results []result, live bool) {
 			average(results, func(r result) float64 { return *r.AfterTTFTMean }))
 	}
 	fmt.Fprintln(w)
-	if live && first.Kind == measured {
-		printLive(w, results)
-	}
 }
 
 // printLive prints what is worth knowing of a measurement only.

@@ -27,9 +27,10 @@ type realFleet struct {
 	targets    []target
 	spec       []string // as given with -endpoints
 	model      string
-	contextLen int // tokens of prompt and answer, 0: unknown
-	cache      int // tokens of KV memory of one instance, the least of all; 0: unknown
-	block      int // tokens of one cache block, 0: unknown
+	contextLen int  // tokens of prompt and answer, 0: unknown
+	cache      int  // tokens of KV memory of one instance, the least of all; 0: unknown
+	block      int  // tokens of one cache block, 0: unknown
+	uncached   bool // an instance has prefix caching turned off
 	writer     writer
 	http       *http.Client
 	apiKey     string
@@ -58,6 +59,7 @@ func connect(ctx context.Context, s *settings) (*realFleet, error) {
 		}
 		m, err := scrape(ctx, f.http, t.base)
 		t.hasCounters = err == nil
+		f.uncached = f.uncached || m.uncached
 		f.cache, f.block = leastKnown(f.cache, m.cache), leastKnown(f.block, m.block)
 		f.targets = append(f.targets, t)
 	}

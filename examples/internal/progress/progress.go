@@ -15,7 +15,7 @@ const interval = 200 * time.Millisecond
 // is called from another goroutine. Where w is not a terminal, it writes the
 // title once. The function that it returns ends it and clears the line.
 func Show(w io.Writer, title string, status func() string) (stop func()) {
-	if !isTerminal(w) {
+	if !IsTerminal(w) {
 		fmt.Fprintln(w, title)
 		return func() {}
 	}
@@ -40,7 +40,8 @@ func Show(w io.Writer, title string, status func() string) (stop func()) {
 	}
 }
 
-func isTerminal(w io.Writer) bool {
+// IsTerminal tells whether w shows text to a person.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

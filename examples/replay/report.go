@@ -1,0 +1,3 @@
+package main
+
+func (c *comparison) writeReport(string) error { return nil }
