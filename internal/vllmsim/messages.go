@@ -146,14 +146,15 @@ type anthropic struct {
 	finish string
 }
 
-func stopReason(finish string) string {
+// stopReason is null where Anthropic's API has no word for it: "abort".
+func stopReason(finish string) any {
 	switch finish {
 	case "length":
 		return "max_tokens"
 	case "stop":
 		return "end_turn"
 	}
-	return finish
+	return nil
 }
 
 func (f *anthropic) event(b *bytes.Buffer, kind string, v map[string]any) {
