@@ -12,7 +12,8 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	look := r.look(now)
 	var have holdings
 	head := headIndex(req)
-	stranger := r.recall(req, head, c.last, &have)
+	var t trail
+	stranger := r.recall(&t, req, head, c.last, &have)
 	strangers := r.strangers.or(.5)
 	apart := strangers > strangerShare // clients must agree without talking
 
@@ -46,6 +47,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		width = maxOrder
 	}
 
+	holders, held := have.among(g)
 	for {
 		var best *slot
 		var least float64
@@ -67,12 +69,8 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		if c.last != nil {
 			consider(c.last)
 		}
-		if have.n > 0 {
-			for i := range g.up {
-				if s := &g.up[i]; have.of(s.tally.number) > have.general {
-					consider(s)
-				}
-			}
+		for _, i := range holders[:held] {
+			consider(&g.up[i])
 		}
 		if best == nil {
 			c.slot = r.takeLeast(c, tried)
@@ -103,7 +101,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		c.plan.head, c.plan.headTokens = req.Head^req.indexKey(), int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
-	r.remember(req, head, c.slot.tally.number, now)
+	r.remember(&t, req, c.slot.tally.number, now)
 }
 
 // plan is what a pick expected, to be compared with what came of it.
@@ -131,8 +129,8 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 	head, root := mix(req.headKey()), c.seed
 	spread := len(g.all)
 	if at >= 0 && look != nil {
-		if hits := r.headTable().note(head, int(r.tokens(req.Boundaries[at].Bytes))); look.memory > 0 {
-			few := r.heads.Load().spread(hits, len(g.up), look.memory*float64(len(g.up)))
+		if hits := r.heads.note(head, int(r.tokens(req.Boundaries[at].Bytes))); look.memory > 0 {
+			few := r.heads.spread(hits, len(g.up), look.memory*float64(len(g.up)))
 			if few < len(g.up) {
 				spread = few // and not all that are available
 			}
@@ -155,59 +153,6 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 		c.homeUp = first.slots[0].tally == ord.slots[0].tally
 	}
 	return ord
-}
-
-// headIndex returns the boundary at which the request's head ends, -1 if it is
-// not known.
-func headIndex(req *Request) int {
-	if req.Head != 0 {
-		for i := range req.Boundaries {
-			if req.Boundaries[i].Hash == req.Head {
-				return i
-			}
-		}
-	}
-	return -1
-}
-
-// recall works out who has had which part of the prompt, and counts whether this
-// is a later turn of a conversation, and whether it is known who served the last
-// one: because this router sent it, or because the application says so.
-func (r *Router) recall(req *Request, head int, last *slot, have *holdings) (stranger bool) {
-	previous := req.previous()
-	x, own := r.prefixes(), req.indexKey()
-	for i, b := range req.Boundaries {
-		b.Hash ^= own
-		if i+1 == previous {
-			stranger = !have.look(x, b)
-		} else if noted(req.Boundaries, i, head) {
-			have.look(x, b)
-		}
-	}
-	if last != nil {
-		stranger = false
-		have.add(last.tally.number, carried(req, head, have.deepest))
-	} else if previous <= 0 {
-		r.later.add(0, turnMemory)
-		return false
-	}
-	r.later.add(1, turnMemory)
-	if stranger {
-		r.strangers.add(1, turnMemory)
-	} else {
-		r.strangers.add(0, turnMemory)
-	}
-	return stranger
-}
-
-// remember notes that an endpoint gets the prompt.
-func (r *Router) remember(req *Request, head int, endpoint uint16, now time.Duration) {
-	x, own := r.prefixes(), req.indexKey()
-	for i, b := range req.Boundaries {
-		if noted(req.Boundaries, i, head) {
-			x.put(b.Hash^own, endpoint, now)
-		}
-	}
 }
 
 // size is the length of a request's prompt.
@@ -256,7 +201,7 @@ func (r *Router) learn(l *Lease, o *Outcome) {
 	if p.head != 0 && o.CachedTokens >= 0 && o.CachedTokens < int(p.headTokens)/2 {
 		// The engine has dropped it, and others may have as well: it is known to
 		// be here, and nowhere else.
-		r.prefixes().only(p.head, l.tally.number)
+		r.index().line(p.head).only(p.head, l.tally.number)
 	}
 	if o.FirstByte <= 0 {
 		return

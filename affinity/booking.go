@@ -24,7 +24,7 @@ const (
 )
 
 func (b *bookings) add(now time.Duration, seconds float64) {
-	n := uint64(now / bookingSlot)
+	n := bookingNumber(now)
 	s := &b.slots[n%bookingSlots]
 	amount := uint64(max(0, seconds)*1e6) & (1<<bookingBits - 1)
 	for {
@@ -50,7 +50,7 @@ func (b *bookings) add(now time.Duration, seconds float64) {
 // while an engine is idle does not make up for its idleness (Lindley's recursion
 // for the wait in a queue, slot by slot). The moment may be at most 1.3 s ago.
 func (b *bookings) ahead(wait float64, at, now time.Duration) float64 {
-	first, last := uint64(max(0, at-seenAfter)/bookingSlot), uint64(now/bookingSlot)
+	first, last := bookingNumber(at-seenAfter), bookingNumber(now)
 	if last >= bookingSlots {
 		first = max(first, last-bookingSlots+1)
 	}
@@ -65,6 +65,9 @@ func (b *bookings) ahead(wait float64, at, now time.Duration) float64 {
 	}
 	return wait
 }
+
+// bookingNumber numbers the slots of time.
+func bookingNumber(at time.Duration) uint64 { return uint64(max(0, at) / bookingSlot) }
 
 // queued returns the seconds until what was booked would be done, if nobody else
 // sent anything.

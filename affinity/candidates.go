@@ -1,5 +1,7 @@
 package affinity
 
+import "math"
+
 // maxOrder is how many of a key's order a pick looks at.
 const maxOrder = 4
 
@@ -9,28 +11,38 @@ type order struct {
 	slots [maxOrder]*slot
 }
 
-// leaders are the first few slots for a seed, the first one first.
+// leaders are the first few slots for a seed, the first one first: as many as
+// there is room for.
 type leaders struct {
 	n     int
-	slots [maxSpread]*slot
-	ranks [maxSpread]rank
+	slots []*slot
+	ranks []rank
 }
 
-// lead finds the first k of slots.
-func (l *leaders) lead(g *group, slots []slot, seed uint64, k int) {
+// lead finds the first of slots.
+func (l *leaders) lead(g *group, slots []slot, seed uint64) {
+	last := rank{weight: math.MaxUint64} // of those found, once there is no more room
 	for i := range slots {
-		l.enter(g, &slots[i], seed, k)
+		s := &slots[i]
+		d := draw(seed, s.idHash)
+		if d <= last.draw && s.weight <= last.weight && l.n == len(l.ranks) {
+			continue // as most do; no logarithm is needed to tell
+		}
+		l.enter(g, s, d)
+		if l.n == len(l.ranks) {
+			last = l.ranks[l.n-1]
+		}
 	}
 }
 
-// enter puts a slot in its place among the first k.
-func (l *leaders) enter(g *group, s *slot, seed uint64, k int) {
-	r := rank{draw: draw(seed, s.idHash), weight: s.weight}
+// enter puts a slot in its place, if it is among the first.
+func (l *leaders) enter(g *group, s *slot, draw uint64) {
+	r := rank{draw: draw, weight: s.weight}
 	if g.logs != nil {
-		r = g.logs.rank(r.draw, s.weight)
+		r = g.logs.rank(draw, s.weight)
 	}
-	if l.n == k {
-		if !r.before(l.ranks[k-1]) {
+	if l.n == len(l.ranks) {
+		if !r.before(l.ranks[l.n-1]) {
 			return
 		}
 		l.n--
@@ -48,20 +60,30 @@ func (l *leaders) enter(g *group, s *slot, seed uint64, k int) {
 // conversation. The first are those on which its head may live, in the
 // conversation's own order; then come the others.
 func candidates(g *group, slots []slot, head, root uint64, spread int) (o order) {
-	if spread >= len(slots) {
-		var l leaders
-		l.lead(g, slots, root, maxOrder)
-		o.n = copy(o.slots[:], l.slots[:l.n])
-		return o
+	if spread < len(slots) {
+		return among(g, slots, head, root, spread)
 	}
-	var homes, own leaders
-	homes.lead(g, slots, head, max(spread, maxOrder))
-	spread = min(spread, homes.n)
-	for _, s := range homes.slots[:spread] {
-		own.enter(g, s, root, maxOrder)
+	var ranks [maxOrder]rank
+	own := leaders{slots: o.slots[:], ranks: ranks[:]}
+	own.lead(g, slots, root)
+	o.n = own.n
+	return o
+}
+
+// among is candidates where a head may live on some of the slots only.
+func among(g *group, slots []slot, head, root uint64, spread int) (o order) {
+	var ranks [maxSpread + maxOrder]rank
+	var homes [maxSpread]*slot
+	n := max(spread, maxOrder)
+	home := leaders{slots: homes[:n], ranks: ranks[:n]}
+	home.lead(g, slots, head)
+	spread = min(spread, home.n)
+	own := leaders{slots: o.slots[:], ranks: ranks[maxSpread:]}
+	for _, s := range homes[:spread] {
+		own.enter(g, s, draw(root, s.idHash))
 	}
-	o.n = copy(o.slots[:], own.slots[:own.n])
-	o.n += copy(o.slots[o.n:], homes.slots[spread:homes.n])
+	o.n = own.n
+	o.n += copy(o.slots[o.n:], homes[spread:home.n])
 	return o
 }
 

@@ -16,12 +16,11 @@ func (s *snapshot) usable(g *group, id string, tried []string) *slot {
 	if t == nil {
 		return nil
 	}
-	for i := range g.up {
-		if c := &g.up[i]; c.tally == t && !c.full() && !c.tried(tried) {
-			return c
-		}
+	i := g.numbered(t.number)
+	if i < 0 || g.up[i].tally != t || g.up[i].full() || g.up[i].tried(tried) {
+		return nil
 	}
-	return nil
+	return &g.up[i]
 }
 
 // stay keeps a conversation on the endpoint that served its last turn, if that

@@ -124,9 +124,9 @@ func (r *Router) Observe(id string, g Gauges) {
 	}
 	t.reading.Store(seen)
 
-	if h := r.heads.Load(); h != nil && now >= r.swept {
+	if now >= r.swept {
 		r.swept = now + sweepEvery
-		h.sweep()
+		r.heads.sweep()
 	}
 }
 

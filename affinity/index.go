@@ -1,7 +1,7 @@
 package affinity
 
 import (
-	"math/bits"
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -48,36 +48,65 @@ func newIndex(bytes int) *index {
 	return x
 }
 
-func (x *index) line(hash uint64) (*line, uint64) {
+// place returns the number of the line in which a prefix is, or would be.
+func (x *index) place(hash uint64) uint32 {
 	// The lower bits are the tag and must not also choose the line.
-	return &x.lines[mix(hash)>>x.shift&uint64(len(x.lines)-1)], hash << stampBits
+	return uint32(mix(hash) >> x.shift & uint64(len(x.lines)-1))
+}
+
+func (x *index) line(hash uint64) *line { return &x.lines[x.place(hash)] }
+
+// seek finds a trail's lines. It touches all of them before any is read, so
+// that the processor waits for them together: each is likely to be in none of
+// its caches.
+func (x *index) seek(t *trail, all []Boundary) {
+	for i := range t.n {
+		at := &t.at[i]
+		at.line = x.place(all[at.boundary].Hash ^ t.own)
+		x.lines[at.line][0].key.Load()
+	}
+}
+
+// find returns the prefix's entry, nil if there is none.
+func (l *line) find(hash uint64) *entry {
+	tag := hash << stampBits
+	for i := range l {
+		if k := l[i].key.Load(); k&^stampMask == tag && k != 0 {
+			return &l[i]
+		}
+	}
+	return nil
 }
 
 // get returns the endpoints that have had a prefix, 0 for none.
-func (x *index) get(hash uint64) uint64 {
-	l, tag := x.line(hash)
-	for i := range l {
-		if k := l[i].key.Load(); k&^stampMask == tag && k != 0 {
-			return l[i].where.Load()
-		}
+func (l *line) get(hash uint64) uint64 {
+	if e := l.find(hash); e != nil {
+		return e.where.Load()
 	}
 	return 0
 }
 
 // put notes that an endpoint is being sent a prefix.
-func (x *index) put(hash uint64, endpoint uint16, now time.Duration) {
-	l, tag := x.line(hash)
+func (l *line) put(hash uint64, endpoint uint16, now time.Duration) {
+	tag := hash << stampBits
 	stamp := uint64(now/time.Second)&stampMask | 1 // never a key of 0
-	oldest, age := 0, uint64(0)
+	oldest, age := 0, int32(0)
 	for i := range l {
 		k := l[i].key.Load()
-		switch a := (stamp - k) & stampMask; {
+		// Below 0 if another goroutine is a second ahead.
+		switch a := int32(stamp-k) << (32 - stampBits); {
 		case k != 0 && k&^stampMask == tag:
-			l[i].where.Store(joined(l[i].where.Load(), endpoint))
-			l[i].key.Store(tag | stamp)
+			// A store takes the line from all other processors.
+			where := l[i].where.Load()
+			if with := joined(where, endpoint); with != where {
+				l[i].where.Store(with)
+			}
+			if k != tag|stamp {
+				l[i].key.Store(tag | stamp)
+			}
 			return
 		case k == 0:
-			oldest, age = i, everywhere
+			oldest, age = i, math.MaxInt32
 		case a > age:
 			oldest, age = i, a
 		}
@@ -89,12 +118,9 @@ func (x *index) put(hash uint64, endpoint uint16, now time.Duration) {
 }
 
 // only notes that of all endpoints just one has a prefix.
-func (x *index) only(hash uint64, endpoint uint16) {
-	l, tag := x.line(hash)
-	for i := range l {
-		if k := l[i].key.Load(); k != 0 && k&^stampMask == tag {
-			l[i].where.Store(joined(0, endpoint))
-		}
+func (l *line) only(hash uint64, endpoint uint16) {
+	if e := l.find(hash); e != nil {
+		e.where.Store(joined(0, endpoint))
 	}
 }
 
@@ -110,86 +136,4 @@ func joined(word uint64, endpoint uint16) uint64 {
 		return everywhere
 	}
 	return word<<16 | uint64(endpoint+1)
-}
-
-// maxKnown bounds the endpoints that are looked at for having a part of the
-// prompt; a conversation moves once or twice, if at all.
-const maxKnown = 8
-
-// holdings are the depths, in bytes, up to which endpoints have had a prompt.
-type holdings struct {
-	n       int
-	who     [maxKnown]uint16
-	depth   [maxKnown]int
-	general int // up to here more endpoints have had it than are told apart
-	deepest int // up to here any endpoint has
-}
-
-// look adds what the index knows of one boundary, which must be deeper than
-// those before it, and reports whether it knows anything.
-func (h *holdings) look(x *index, b Boundary) bool {
-	where := x.get(b.Hash)
-	switch where {
-	case 0:
-		return false
-	case everywhere:
-		h.general = b.Bytes
-	default:
-		for ; where != 0; where >>= 16 {
-			h.add(uint16(where)-1, b.Bytes)
-		}
-	}
-	h.deepest = b.Bytes
-	return true
-}
-
-func (h *holdings) add(endpoint uint16, depth int) {
-	for i := range h.n {
-		if h.who[i] == endpoint {
-			h.depth[i] = max(h.depth[i], depth)
-			return
-		}
-	}
-	at := h.n
-	if h.n < maxKnown {
-		h.n++
-	} else { // the deepest are kept
-		at = 0
-		for i := range h.n {
-			if h.depth[i] < h.depth[at] {
-				at = i
-			}
-		}
-		if h.depth[at] >= depth {
-			return
-		}
-	}
-	h.who[at], h.depth[at] = endpoint, depth
-}
-
-// of returns the depth that an endpoint has had.
-func (h *holdings) of(endpoint uint16) int {
-	for i := range h.n {
-		if h.who[i] == endpoint {
-			return max(h.depth[i], h.general)
-		}
-	}
-	return h.general
-}
-
-// noted reports whether a boundary, one of the head or behind it, is one that
-// the index keeps: the head, the last of all, and those that are the last before
-// a mark. The marks lie ever farther apart, four to each doubling, so a long
-// prompt costs few entries; and since only the boundary after it decides, a
-// boundary that was noted in one turn is noted in the next. What comes before
-// the head is not kept: who has the head has that, and one entry is easier to
-// put right than twenty.
-func noted(all []Boundary, i, head int) bool {
-	return i >= head && (i == head || i+1 == len(all) || depthMark(all[i].Bytes) != depthMark(all[i+1].Bytes))
-}
-
-// depthMark numbers the stretches between marks.
-func depthMark(depth int) int {
-	n := bits.Len64(uint64(max(depth, 1)))
-	return 4*n + int(uint64(depth)<<2>>(n-1)&3)
 }

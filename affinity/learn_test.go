@@ -67,29 +67,29 @@ func TestWait(t *testing.T) {
 
 func TestIndex(t *testing.T) {
 	x := newIndex(1 << 20)
-	require.Zero(t, x.get(7))
-	x.put(7, 0, time.Second)
-	x.put(7, 3, time.Second)
-	x.put(7, 0, time.Second)
-	require.Equal(t, joined(joined(0, 0), 3), x.get(7))
+	require.Zero(t, x.line(7).get(7))
+	x.line(7).put(7, 0, time.Second)
+	x.line(7).put(7, 3, time.Second)
+	x.line(7).put(7, 0, time.Second)
+	require.Equal(t, joined(joined(0, 0), 3), x.line(7).get(7))
 	for e := range uint16(5) {
-		x.put(7, 10+e, time.Second)
+		x.line(7).put(7, 10+e, time.Second)
 	}
-	require.Equal(t, everywhere, x.get(7))
-	x.put(7, 1, time.Second)
-	require.Equal(t, everywhere, x.get(7))
-	x.only(7, 1)
-	require.Equal(t, joined(0, 1), x.get(7))
+	require.Equal(t, everywhere, x.line(7).get(7))
+	x.line(7).put(7, 1, time.Second)
+	require.Equal(t, everywhere, x.line(7).get(7))
+	x.line(7).only(7, 1)
+	require.Equal(t, joined(0, 1), x.line(7).get(7))
 }
 
 func TestIndexKeepsWhatWasUsedLast(t *testing.T) {
 	x := newIndex(64 << 10) // 4,096 entries
 	for i := range uint64(100_000) {
-		x.put(mix(i), 1, time.Duration(i)*time.Second)
+		x.line(mix(i)).put(mix(i), 1, time.Duration(i)*time.Second)
 	}
 	kept := 0
 	for i := uint64(99_000); i < 100_000; i++ {
-		if x.get(mix(i)) != 0 {
+		if x.line(mix(i)).get(mix(i)) != 0 {
 			kept++
 		}
 	}
@@ -97,27 +97,47 @@ func TestIndexKeepsWhatWasUsedLast(t *testing.T) {
 	require.Len(t, x.lines, 1024, "and no more memory")
 }
 
-// What is noted of a prompt is found again in the next turn, since what follows
-// a boundary does not change.
-func TestNotedBoundariesStay(t *testing.T) {
+// What is kept of a prompt is found again in the next turn, since what follows
+// a boundary does not change, and it is never much.
+func TestTrail(t *testing.T) {
 	var all []Boundary
 	at := 0
+	kept := map[uint32]bool{}
 	for i := range 300 {
 		at += 1 + int(mix(uint64(i))%5000)
 		all = append(all, Boundary{Hash: uint64(i), Bytes: at})
-		noted1, before := 0, all[:i]
-		for j := range before {
-			if j+1 < len(before) && noted(before, j, -1) {
-				require.True(t, noted(all, j, -1))
-			}
+		var now trail
+		now.follow(all, -1, 0)
+		got := map[uint32]bool{}
+		for _, n := range now.at[:now.n] {
+			got[n.boundary] = true
 		}
-		for j := range all {
-			if noted(all, j, -1) {
-				noted1++
-			}
+		for b := range kept {
+			require.True(t, got[b], "%d of %d", b, i)
 		}
-		require.LessOrEqual(t, noted1, 80)
+		require.True(t, got[uint32(i)], "the end")
+		delete(got, uint32(i)) // may be behind a mark or not: that is known when more follows
+		kept = got
+		require.LessOrEqual(t, now.n, 80)
 	}
+	var with trail
+	for previous := 1; previous <= 300; previous++ {
+		with.follow(all, 7, previous)
+		places := map[uint32]bool{}
+		for i, n := range with.at[:with.n] {
+			places[n.boundary] = true
+			if i != with.only {
+				require.True(t, n.boundary == 7 || n.boundary > 7 && kept[n.boundary] || n.boundary == 299)
+			}
+		}
+		require.True(t, places[7], "the head")
+		require.True(t, places[uint32(previous-1)], "the end of the last turn")
+	}
+	for i := range all {
+		all[i].Bytes = 1 << (i % 63) // nonsense
+	}
+	with.follow(all, -1, 299)
+	require.Equal(t, maxTrail, with.n, "no more than there is room for")
 }
 
 func TestSpread(t *testing.T) {

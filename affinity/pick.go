@@ -41,18 +41,21 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 		return Lease{}, err
 	}
 	tried := req.Tried
+	exhausted := len(tried) > 0 && !untried(g.up, tried)
+	priced := strategy == Affinity && key != 0 && !exhausted && (len(req.Boundaries) > 0 || r.look(now) != nil)
 	c := choice{group: g}
 	if strategy == Affinity && req.Last != "" {
 		c.last = snap.usable(g, req.Last, tried)
 	}
 	if key != 0 {
 		c.seed = mix(key)
-		at := first(g, g.all, c.seed, nil)
-		c.home, c.homeUp = &g.all[at], at < len(g.up)
+		if !priced {
+			at := first(g, g.all, c.seed, nil)
+			c.home, c.homeUp = &g.all[at], at < len(g.up)
+		}
 	}
-	priced := strategy == Affinity && key != 0 && (len(req.Boundaries) > 0 || r.look(now) != nil)
 	switch {
-	case len(tried) > 0 && !untried(g.up, tried):
+	case exhausted:
 		// What failed last is likelier to fail again than what failed before.
 		tried = tried[len(tried)-1:]
 		if len(g.up) == 1 {
@@ -62,18 +65,18 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 		if c.slot = r.takeLeast(&c, tried); c.slot != nil && c.slot == c.home {
 			c.reason = ReasonHome
 		}
+	case priced:
+		r.affine(&c, req, tried, now)
 	case strategy == RoundRobin:
 		roundRobin(&c, tried)
 	case strategy == Random:
 		r.random(&c, tried)
-	case !priced && r.stay(&c, tried):
+	case r.stay(&c, tried):
 	case key == 0: // LeastOutstanding, or nothing to hash
 		c.reason = ReasonLeastLoaded
 		c.slot = r.takeLeast(&c, tried)
 	case strategy == FixedPrefix:
 		r.fixedPrefix(&c, tried)
-	case priced:
-		r.affine(&c, req, tried, now)
 	default:
 		r.boundedLoad(&c, tried)
 	}

@@ -100,9 +100,8 @@ type Router struct {
 	nextTick atomic.Int64  // when the next time aside ends, by the clock; 0: none
 
 	// What the strategy Affinity has learned, and what it sees.
-	indexBytes int
-	index      atomic.Pointer[index] // nil until the first pick that needs it
-	heads      atomic.Pointer[heads] // likewise
+	index      func() *index // made by the first pick that needs it: most strategies do not
+	heads      *heads
 	outlook    atomic.Pointer[outlook]
 	speed      speed
 	later      average // 1 for a later turn of a conversation, 0 for a first one
@@ -171,7 +170,8 @@ func New(o Options) (*Router, error) {
 		o.Seed = rand.Uint64()
 	}
 	r.lots.Store(o.Seed)
-	r.indexBytes = cmp.Or(o.IndexBytes, defaultIndexBytes)
+	r.heads = new(heads)
+	r.index = sync.OnceValue(func() *index { return newIndex(cmp.Or(o.IndexBytes, defaultIndexBytes)) })
 	if o.Strategy == "" {
 		o.Strategy = Affinity
 	}
@@ -260,22 +260,3 @@ func (r *Router) lot() uint64 { return mix(r.lots.Add(0x9e3779b97f4a7c15)) }
 // maxNumber keeps the numbers of endpoints clear of the marks that the index
 // makes of them.
 const maxNumber = 1<<16 - 2
-
-// prefixes returns the index, made by the first pick that needs it: most
-// strategies do not.
-func (r *Router) prefixes() *index {
-	if x := r.index.Load(); x != nil {
-		return x
-	}
-	r.index.CompareAndSwap(nil, newIndex(r.indexBytes))
-	return r.index.Load()
-}
-
-// headTable returns the heads in use, made likewise.
-func (r *Router) headTable() *heads {
-	if h := r.heads.Load(); h != nil {
-		return h
-	}
-	r.heads.CompareAndSwap(nil, new(heads))
-	return r.heads.Load()
-}

@@ -3,6 +3,7 @@ package affinity
 import (
 	"cmp"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -41,8 +42,9 @@ type group struct {
 	all []slot // the available ones first
 	up  []slot // the part of all that is available; all of it when none is (fail open)
 
-	logs   *logs  // nil when all has one weight, so that draws alone give the order
-	weight uint64 // sum over up
+	logs   *logs    // nil when all has one weight, so that draws alone give the order
+	weight uint64   // sum over up
+	places []uint32 // where the slots of up are, by number; see numbered
 	stops  []uint64
 	stride uint64
 	cursor *atomic.Uint64 // of round robin; carried from snapshot to snapshot
@@ -101,6 +103,7 @@ func newSnapshot(endpoints []Endpoint, tallies map[string]*tally, limit int, bef
 			g.up = g.all
 		}
 		g.weigh()
+		g.number()
 		return g
 	}
 	if before == nil {
@@ -138,6 +141,32 @@ func (g *group) weigh() {
 		g.stops[i] = sum
 	}
 	g.stride = goldenStride(sum)
+}
+
+// number fills places: a hash table of twice as many entries as there are slots,
+// in which those of consecutive numbers do not collide. An entry is the index of
+// a slot, and one more, since 0 is an empty place.
+func (g *group) number() {
+	size := 1 << bits.Len(uint(2*len(g.up)))
+	g.places = make([]uint32, size)
+	for i := range g.up {
+		at := int(g.up[i].tally.number)
+		for g.places[at&(size-1)] != 0 {
+			at++
+		}
+		g.places[at&(size-1)] = uint32(i + 1)
+	}
+}
+
+// numbered returns the index in up of the endpoint with this number, -1 if it is
+// not there.
+func (g *group) numbered(number uint16) int {
+	for at := int(number); ; at++ {
+		i := int(g.places[at&(len(g.places)-1)]) - 1
+		if i < 0 || g.up[i].tally.number == number {
+			return i
+		}
+	}
 }
 
 // group returns the endpoints that may serve the model, or an error that says

@@ -1,6 +1,8 @@
 package middleware
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,13 +82,13 @@ type recordLine struct {
 	Time             time.Time    `json:"time"`
 	API              string       `json:"api"`
 	Model            string       `json:"model,omitempty"`
-	Head             hash         `json:"head"`
-	Root             hash         `json:"root"`
+	Head             recordHash   `json:"head"`
+	Root             recordHash   `json:"root"`
 	Boundaries       []recordMark `json:"boundaries,omitempty"`
 	Stream           bool         `json:"stream,omitempty"`
-	Session          hash         `json:"session,omitzero"`
-	Tenant           hash         `json:"tenant,omitzero"`
-	CacheKey         hash         `json:"cache_key,omitzero"`
+	Session          recordHash   `json:"session,omitzero"`
+	Tenant           recordHash   `json:"tenant,omitzero"`
+	CacheKey         recordHash   `json:"cache_key,omitzero"`
 	Endpoint         string       `json:"endpoint,omitempty"`
 	Outcome          Outcome      `json:"outcome"`
 	Status           int          `json:"status,omitempty"`
@@ -98,21 +100,23 @@ type recordLine struct {
 }
 
 type recordMark struct {
-	Hash  hash `json:"hash"`
-	Bytes int  `json:"bytes"`
+	Hash  recordHash `json:"hash"`
+	Bytes int        `json:"bytes"`
 }
 
-// hash is written as text: JSON's numbers are exact up to 53 bits only.
-type hash uint64
+// recordHash is written as text: JSON's numbers are exact up to 53 bits only.
+type recordHash uint64
 
-func (h hash) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(h)), nil }
+func (h recordHash) MarshalText() ([]byte, error) {
+	return hex.AppendEncode(nil, binary.BigEndian.AppendUint64(nil, uint64(h))), nil
+}
 
-func (h *hash) UnmarshalText(text []byte) error {
+func (h *recordHash) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 16, 64)
 	if err != nil || len(text) != 16 {
 		return fmt.Errorf("%.20q is not a hash of 16 hexadecimal digits", text)
 	}
-	*h = hash(n)
+	*h = recordHash(n)
 	return nil
 }
 
@@ -120,15 +124,15 @@ func (h *hash) UnmarshalText(text []byte) error {
 func (r Record) MarshalJSON() ([]byte, error) {
 	line := recordLine{
 		V: recordVersion, Time: r.Time.UTC().Truncate(time.Microsecond), API: r.API.String(),
-		Model: r.Model[:min(len(r.Model), maxRecordName)], Head: hash(r.Head), Root: hash(r.Root),
-		Stream: r.Stream, Session: hash(r.Session), Tenant: hash(r.Tenant), CacheKey: hash(r.CacheKey),
+		Model: r.Model[:min(len(r.Model), maxRecordName)], Head: recordHash(r.Head), Root: recordHash(r.Root),
+		Stream: r.Stream, Session: recordHash(r.Session), Tenant: recordHash(r.Tenant), CacheKey: recordHash(r.CacheKey),
 		Endpoint: r.Endpoint, Outcome: r.Outcome, Status: r.Status,
 		PromptTokens: known(r.PromptTokens), CachedTokens: known(r.CachedTokens), CompletionTokens: known(r.CompletionTokens),
 		FirstByteMS: milliseconds(r.FirstByte), TotalMS: milliseconds(r.Total),
 	}
 	line.Boundaries = make([]recordMark, len(r.Boundaries))
 	for i, b := range r.Boundaries {
-		line.Boundaries[i] = recordMark{hash(b.Hash), b.Bytes}
+		line.Boundaries[i] = recordMark{recordHash(b.Hash), b.Bytes}
 	}
 	return json.Marshal(line)
 }

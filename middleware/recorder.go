@@ -1,13 +1,13 @@
 package middleware
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"slices"
 	"sync"
@@ -42,7 +42,7 @@ type RecorderOptions struct {
 type Recorder struct {
 	w       io.Writer
 	trace   *Trace
-	salt    []byte
+	salted  bool
 	onError func(error)
 
 	mu     sync.RWMutex // guards closed, so that nothing is put into a closed queue
@@ -53,6 +53,9 @@ type Recorder struct {
 	written, dropped atomic.Uint64
 	failure          error // the first one of w; read it after done is closed
 	torn             bool  // w took a part of a line
+	// Only the goroutine that writes uses these.
+	mac     hash.Hash
+	scratch []byte
 }
 
 // NewRecorder returns a Recorder that writes to w: a [RecordFile], or any other
@@ -68,7 +71,7 @@ func NewRecorder(w io.Writer, o RecorderOptions) (*Recorder, error) {
 		return nil, fmt.Errorf("recorder: Salt has %d bytes; give it %d random ones, or none", len(o.Salt), minRecordSalt)
 	}
 	r := &Recorder{
-		w: w, salt: bytes.Clone(o.Salt), onError: o.OnError,
+		w: w, salted: len(o.Salt) > 0, mac: hmac.New(sha256.New, o.Salt), onError: o.OnError,
 		queue: make(chan Done, cmp.Or(o.Queue, 1024)), done: make(chan struct{}),
 	}
 	r.trace = &Trace{Done: r.take}
@@ -200,10 +203,10 @@ func (r *Recorder) record(d *Done) Record {
 // mix returns a hash of the prompt as it is recorded. Without a salt it is the
 // one that canon shows elsewhere.
 func (r *Recorder) mix(h uint64) uint64 {
-	if len(r.salt) == 0 {
+	if !r.salted {
 		return h
 	}
-	return r.mac("prefix", binary.LittleEndian.AppendUint64(nil, h))
+	return r.sum("prefix", binary.LittleEndian.AppendUint64(nil, h))
 }
 
 // name returns the hash of an id, 0 if there is none.
@@ -211,13 +214,13 @@ func (r *Recorder) name(kind, id string) uint64 {
 	if id == "" {
 		return 0
 	}
-	return r.mac(kind, []byte(id))
+	return r.sum(kind, []byte(id))
 }
 
-func (r *Recorder) mac(kind string, value []byte) uint64 {
-	m := hmac.New(sha256.New, r.salt)
-	m.Write([]byte(kind))
-	m.Write([]byte{0})
-	m.Write(value)
-	return binary.LittleEndian.Uint64(m.Sum(nil))
+func (r *Recorder) sum(kind string, value []byte) uint64 {
+	r.mac.Reset()
+	r.scratch = append(append(append(r.scratch[:0], kind...), 0), value...)
+	r.mac.Write(r.scratch)
+	r.scratch = r.mac.Sum(r.scratch[:0])
+	return binary.LittleEndian.Uint64(r.scratch)
 }

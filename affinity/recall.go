@@ -1,0 +1,202 @@
+package affinity
+
+import (
+	"math/bits"
+	"time"
+)
+
+// trail is the part of a prompt that the index keeps: some of its boundaries,
+// and the lines in which they are, or would be.
+type trail struct {
+	n    int
+	own  uint64 // mixed into the hashes, so that tenants are apart
+	only int    // the one that is looked up and not kept; -1 if there is none
+	at   [maxTrail]struct{ boundary, line uint32 }
+}
+
+// maxTrail is more than there are marks up to two gigabytes of prompt.
+const maxTrail = 128
+
+// headIndex returns the boundary at which the request's head ends, -1 if it is
+// not known.
+func headIndex(req *Request) int {
+	if req.Head != 0 {
+		for i := range req.Boundaries {
+			if req.Boundaries[i].Hash == req.Head {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// follow works out which boundaries of a prompt the index keeps: the head, the
+// last of all, and those that are the last before a mark. The marks lie ever
+// farther apart, four to each doubling, so a long prompt costs few entries; and
+// since only the boundary after it decides, a boundary that was kept in one turn
+// is kept in the next. What comes before the head is not kept: who has the head
+// has that, and one entry is easier to put right than twenty. The end of the
+// conversation's last turn is looked up as well.
+func (t *trail) follow(all []Boundary, head, previous int) {
+	t.n, t.only = 0, -1
+	first := max(head, 0)
+	if previous > 0 && previous-1 < first {
+		t.only = 0
+		t.at[0].boundary = uint32(previous - 1)
+		t.n = 1
+	}
+	if len(all) == 0 {
+		return
+	}
+	mark := depthMark(all[first].Bytes)
+	for i := first; i < len(all) && t.n < maxTrail; i++ {
+		next := -1
+		if i+1 < len(all) {
+			next = depthMark(all[i+1].Bytes)
+		}
+		kept := mark != next || i == head
+		mark = next
+		switch {
+		case kept:
+		case i+1 == previous:
+			t.only = t.n
+		default:
+			continue
+		}
+		t.at[t.n].boundary = uint32(i)
+		t.n++
+	}
+}
+
+// depthMark numbers the stretches between marks.
+func depthMark(depth int) int {
+	n := bits.Len64(uint64(max(depth, 1)))
+	return 4*n + int(uint64(depth)<<2>>(n-1)&3)
+}
+
+// recall works out who has had which part of the prompt, and counts whether this
+// is a later turn of a conversation, and whether it is known who served the last
+// one: because this router sent it, or because the application says so.
+func (r *Router) recall(t *trail, req *Request, head int, last *slot, have *holdings) (stranger bool) {
+	previous := req.previous()
+	x := r.index()
+	t.own = req.indexKey()
+	t.follow(req.Boundaries, head, previous)
+	x.seek(t, req.Boundaries)
+	for i := range t.n {
+		b := &req.Boundaries[t.at[i].boundary]
+		known := have.look(x.lines[t.at[i].line].get(b.Hash^t.own), b.Bytes)
+		if int(t.at[i].boundary)+1 == previous {
+			stranger = !known
+		}
+	}
+	if last != nil {
+		stranger = false
+		have.add(last.tally.number, carried(req, head, have.deepest))
+	} else if previous <= 0 {
+		r.later.add(0, turnMemory)
+		return false
+	}
+	r.later.add(1, turnMemory)
+	if stranger {
+		r.strangers.add(1, turnMemory)
+	} else {
+		r.strangers.add(0, turnMemory)
+	}
+	return stranger
+}
+
+// remember notes that an endpoint gets the prompt.
+func (r *Router) remember(t *trail, req *Request, endpoint uint16, now time.Duration) {
+	x := r.index()
+	for i := range t.n {
+		if i != t.only {
+			x.lines[t.at[i].line].put(req.Boundaries[t.at[i].boundary].Hash^t.own, endpoint, now)
+		}
+	}
+}
+
+// maxKnown bounds the endpoints that are looked at for having a part of the
+// prompt; a conversation moves once or twice, if at all.
+const maxKnown = 8
+
+// holdings are the depths, in bytes, up to which endpoints have had a prompt.
+type holdings struct {
+	n       int
+	who     [maxKnown]uint16
+	depth   [maxKnown]int
+	general int // up to here more endpoints have had it than are told apart
+	deepest int // up to here any endpoint has
+}
+
+// look adds what the index knows of one boundary, which must be deeper than
+// those before it, and reports whether that is anything.
+func (h *holdings) look(where uint64, depth int) bool {
+	switch where {
+	case 0:
+		return false
+	case everywhere:
+		h.general = depth
+	default:
+		for ; where != 0; where >>= 16 {
+			h.add(uint16(where)-1, depth)
+		}
+	}
+	h.deepest = depth
+	return true
+}
+
+func (h *holdings) add(endpoint uint16, depth int) {
+	for i := range h.n {
+		if h.who[i] == endpoint {
+			h.depth[i] = max(h.depth[i], depth)
+			return
+		}
+	}
+	at := h.n
+	if h.n < maxKnown {
+		h.n++
+	} else { // the deepest are kept
+		at = 0
+		for i := range h.n {
+			if h.depth[i] < h.depth[at] {
+				at = i
+			}
+		}
+		if h.depth[at] >= depth {
+			return
+		}
+	}
+	h.who[at], h.depth[at] = endpoint, depth
+}
+
+// of returns the depth that an endpoint has had.
+func (h *holdings) of(endpoint uint16) int {
+	for i := range h.n {
+		if h.who[i] == endpoint {
+			return max(h.depth[i], h.general)
+		}
+	}
+	return h.general
+}
+
+// among returns the indices in up of those that have had more than is general,
+// in that order, so that ties go alike in every client.
+func (h *holdings) among(g *group) (at [maxKnown]int, n int) {
+	for i := range h.n {
+		s := -1
+		if h.depth[i] > h.general {
+			s = g.numbered(h.who[i])
+		}
+		if s < 0 {
+			continue
+		}
+		j := n
+		for ; j > 0 && at[j-1] > s; j-- {
+			at[j] = at[j-1]
+		}
+		at[j] = s
+		n++
+	}
+	return at, n
+}
