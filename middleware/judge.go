@@ -224,14 +224,22 @@ func (j *typedJudge) event(data []byte) (v verdict, err error) {
 	return v, nil
 }
 
-// stopReasonIn tells whether a message, or the delta that ends one, says why it
-// ended. That of a generation which vLLM has aborted does not: Anthropic's API
-// has no word for it.
-func stopReasonIn(data []byte) bool {
+// stopReasonIn tells whether the delta that ends a message says why it ended.
+// That of a generation which vLLM has aborted does not: Anthropic's API has no
+// word for it.
+func stopReasonIn(delta []byte) bool {
 	var end struct {
 		StopReason json.RawMessage `json:"stop_reason"`
 	}
-	return json.Unmarshal(data, &end) == nil && present(end.StopReason)
+	return json.Unmarshal(delta, &end) == nil && present(end.StopReason)
+}
+
+// givenUp tells whether a whole message lacks it.
+func givenUp(body []byte) bool {
+	var message struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(body, &message) == nil && message.Type == "message" && !stopReasonIn(body)
 }
 
 // note merges a partial usage: Anthropic's comes in two events.

@@ -87,7 +87,7 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 	switch {
 	case aborted(body):
 		return nil, f.fail(PhaseBody, ErrAborted)
-	case f.call.api == canon.Messages && !stopReasonIn(body):
+	case f.call.api == canon.Messages && givenUp(body):
 		return nil, f.fail(PhaseBody, ErrUnfinished)
 	}
 	f.use = usageIn(body)
