@@ -43,6 +43,9 @@ func FuzzDiff(f *testing.F) {
 		}
 	}
 	f.Add(uint8(canon.Responses), []byte(`{"model":"m","instructions":"i","input":[{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"s"}],"content":[{"type":"reasoning_text","text":"t"}],"encrypted_content":null,"status":null},{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}],"output":[{"type":"output_text","text":"o"}]}]}`), []byte(`{}`))
+	for _, c := range keyedReports {
+		f.Add(uint8(c.api), []byte(c.a), []byte(c.b))
+	}
 	f.Fuzz(func(t *testing.T, api uint8, a, b []byte) {
 		before := bytes.Clone(a)
 		d := checkDivergence(t, canon.API(api), a, b)
@@ -94,15 +97,26 @@ func FuzzLint(f *testing.F) {
 func TestDiffAgreesWithTheBoundaries(t *testing.T) {
 	c := newCanon(t, canon.Options{})
 	rapid.Check(t, func(rt *rapid.T) {
-		a := chat(rt)
+		api := rapid.SampledFrom(apis).Draw(rt, "api")
+		generate := func() *tree { return otherRequest(rt, api) }
+		again := func(v *tree) string { return spell(rt, respellOther(rt, v, api, canon.Stable)) }
+		if api == canon.Chat {
+			generate = func() *tree { return chat(rt) }
+			again = func(v *tree) string { return spell(rt, respell(rt, v, canon.Stable)) }
+		}
+		a := generate()
 		b := a
 		if maybe(rt) {
-			b = chat(rt)
+			b = generate()
 		}
-		x, y := spell(rt, respell(rt, a, canon.Stable)), spell(rt, respell(rt, b, canon.Stable))
-		d := checkDivergence(rt, canon.Chat, []byte(x), []byte(y))
-		p, q := canonical(rt, c, x).Boundaries, canonical(rt, c, y).Boundaries
-		require.Equal(rt, p[len(p)-1].Hash == q[len(q)-1].Hash, d.Change == canon.Same, "%s", d)
+		x, y := []byte(again(a)), []byte(again(b))
+		d := checkDivergence(rt, api, x, y)
+		p, err := c.Canonicalize(api, x)
+		require.NoError(rt, err)
+		q, err := c.Canonicalize(api, y)
+		require.NoError(rt, err)
+		same := p.Boundaries[len(p.Boundaries)-1].Hash == q.Boundaries[len(q.Boundaries)-1].Hash
+		require.Equal(rt, same, d.Change == canon.Same, "%s", d)
 	})
 }
 

@@ -41,9 +41,11 @@
 // What vLLM puts into its tokens or its block hash: the model or adapter, chat
 // template and its arguments, documents, reasoning effort, cache salt, tools,
 // system and developer text, and the messages with their tool calls, reasoning
-// and images. Not sampling, streaming, metadata, user or token limits. A
-// [Boundary] is set after the head, the tools and each message, and at 1, 2, 4,
-// 8 … KiB of text inside a message.
+// and images. Not sampling, streaming, metadata, user or token limits, and of
+// Anthropic's shape not the block of attribution that Claude Code changes with
+// each request, which vLLM leaves out of the prompt. A [Boundary] is set after
+// the head, the tools and each message, and at 1, 2, 4, 8 … KiB of text inside
+// a message.
 //
 // # Where things are
 //
