@@ -46,6 +46,7 @@ type settings struct {
 	model     string
 	json      bool
 	debug     string // address of the client's page; "" for none
+	record    string
 }
 
 func parse(args []string, stderr io.Writer) (s settings, err error) {
@@ -60,6 +61,7 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	flags.StringVar(&s.model, "model", "", "the model's `name`; the default is the first that the fleet serves")
 	flags.BoolVar(&s.json, "json", false, "print one JSON object a line instead of the table")
 	flags.StringVar(&s.debug, "debug", "", "serve the client's page at this `address` while the traffic runs, such as localhost:6060")
+	flags.StringVar(&s.record, "record", "", "write the requests of each policy to `file`-policy.jsonl, for examples/replay")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
