@@ -98,7 +98,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		planned: true,
 	}
 	if depth := have.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
-		c.plan.head, c.plan.headTokens = req.Head^req.indexKey(), int32(size.tokens(req.Boundaries[head].Bytes))
+		c.plan.head, c.plan.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
 	r.remember(&t, req, c.slot.tally.number, now)
@@ -126,9 +126,10 @@ func (r *Router) look(now time.Duration) *outlook {
 // which of all, available or not, is home.
 func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart bool, now time.Duration) order {
 	g := c.group
-	head, root := mix(req.headKey()), c.seed
+	head, root := uint64(0), c.seed
 	spread := len(g.all)
 	if at >= 0 && look != nil {
+		head = mix(req.headKey())
 		if hits := r.heads.note(head, int(r.tokens(req.Boundaries[at].Bytes))); look.memory > 0 {
 			few := r.heads.spread(hits, len(g.up), look.memory*float64(len(g.up)))
 			if few < len(g.up) {
