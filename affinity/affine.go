@@ -1,6 +1,9 @@
 package affinity
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // affine is the strategy Affinity: the cheapest of home, the second of the
 // conversation's order, and the endpoints that this router itself has sent more
@@ -42,9 +45,9 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		return pace.prefill(size.tokens(have.of(s.tally.number)), size.prompt)
 	}
 	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
-	width := 2
-	if !apart {
-		width = maxOrder
+	width := maxOrder
+	if apart {
+		width = 2
 	}
 
 	holders, held := have.among(g)
@@ -70,7 +73,9 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 			consider(c.last)
 		}
 		for _, i := range holders[:held] {
-			consider(&g.up[i])
+			if s := &g.up[i]; !slices.Contains(ord.slots[:width], s) {
+				consider(s)
+			}
 		}
 		if best == nil {
 			c.slot = r.takeLeast(c, tried)
