@@ -63,7 +63,8 @@
 //
 // It compares the best policy that looks at prefixes with the best that does not,
 // by mean time to first token, with the most clients. It says yes where that is
-// shorter by 5 % and by more than the spread, or hits more by 3 points.
+// shorter and 3 points more are hit, or where it is shorter by 5 % and by more than
+// the spread of several runs.
 //
 // # The policies
 //
