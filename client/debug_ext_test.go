@@ -112,6 +112,7 @@ func TestDebugPageOfFleetsOfAllSizes(t *testing.T) {
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &view))
 			require.Len(t, view.Endpoints, n)
 			require.NotNil(t, view.Prefixes, "an empty list, not null")
+			require.NotNil(t, view.Divergences)
 			require.Equal(t, "too little data", view.Advice.Verdict)
 		}
 	}

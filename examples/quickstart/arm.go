@@ -21,7 +21,7 @@ import (
 const readyTimeout = 15 * time.Second
 
 // runArm sends the whole traffic with one policy.
-func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, stderr io.Writer) (result, error) {
+func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page *page, stderr io.Writer) (result, error) {
 	var fleet discovery.Resolver
 	var err error
 	if s.endpoints == "" {
@@ -47,6 +47,7 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, stde
 		return result{}, err
 	}
 	defer c.Close()
+	page.show(c)
 	model, err := modelOf(ctx, c, s.model)
 	if err != nil {
 		return result{}, err
