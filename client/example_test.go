@@ -31,7 +31,7 @@ func Example() {
 	places := map[string]bool{}
 	for _, question := range []string{"What is a prefix cache?", "And what is prefill?", "Why does it take so long?"} {
 		messages = append(messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: question})
-		resp, err := c.CreateChatCompletion(ctx, openai.ChatCompletionRequest{Model: "sim", Messages: messages, MaxTokens: 16})
+		resp, err := c.CreateChatCompletion(ctx, openai.ChatCompletionRequest{Model: "sim", Messages: messages, MaxCompletionTokens: 16})
 		if err != nil {
 			log.Fatal(err)
 		}

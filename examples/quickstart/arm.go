@@ -144,7 +144,7 @@ func (a *arm) run(ctx context.Context, t *thread) {
 		// Earlier requests are still to be read, so their messages are not written over.
 		messages = append(messages[:len(messages):len(messages)], turn.add...)
 		answer := a.ask(ctx, t.session, openai.ChatCompletionRequest{
-			Model: a.model, Messages: messages, Tools: t.tools, MaxTokens: turn.limit,
+			Model: a.model, Messages: messages, Tools: t.tools, MaxCompletionTokens: turn.limit,
 			StreamOptions: &openai.StreamOptions{IncludeUsage: true},
 		})
 		if answer.err != nil {

@@ -49,7 +49,7 @@ func TestStatus(t *testing.T) {
 
 // ask sends the same chat a few times.
 func ask(ctx context.Context, t *Trial) error {
-	request := openai.ChatCompletionRequest{Model: t.Model, MaxTokens: 2,
+	request := openai.ChatCompletionRequest{Model: t.Model, MaxCompletionTokens: 2,
 		Messages: []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: strings.Repeat("again ", 200)}}}
 	for range 4 {
 		t.Sending(request)
