@@ -71,7 +71,7 @@ func (a *agent) work(ctx context.Context, task string) (answer string, err error
 }
 
 func (a *agent) ask(ctx context.Context, messages []openai.ChatCompletionMessage, step int) (openai.ChatCompletionMessage, error) {
-	request := openai.ChatCompletionRequest{Model: a.trial.Model, MaxTokens: maxTokens, Messages: slices.Clone(messages), Tools: a.tools}
+	request := openai.ChatCompletionRequest{Model: a.trial.Model, MaxCompletionTokens: maxTokens, Messages: slices.Clone(messages), Tools: a.tools}
 	if a.trial.Simulated && step < calling {
 		request.ToolChoice = "required"
 	}

@@ -22,6 +22,7 @@ const (
 )
 
 const usage = `Usage: quickstart [-json] [-endpoints LIST] [-model NAME] [-debug ADDRESS]
+       [-record FILE]
 
 Sends the same traffic through a fleet with random and then with prefix routing,
 and compares them. Without -endpoints the fleet is four simulated engines on
