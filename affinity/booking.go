@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// bookings are the seconds of prefill that this router has sent to an endpoint,
-// so that what an engine's gauges cannot show yet is known all the same. They
-// are kept in two forms: by the time of sending, to be added to a reading of the
-// gauges, and as a queue that runs down by itself, for an engine without gauges.
-// All methods are lock-free; the zero value has nothing booked.
+// bookings say how long an endpoint's queue is: until when its engine has work
+// that this router knows of. What the router sends is added to the end, or to the
+// present when the engine has been idle since (Lindley's recursion for the wait in
+// a queue), and each reading of the gauges puts the end right. What had been sent
+// too shortly before a reading to be in it is added again, for which it is also
+// kept by the time of sending. All methods are lock-free; the zero value has
+// nothing booked.
 type bookings struct {
+	until atomic.Int64                // the end of the queue, nanoseconds
 	slots [bookingSlots]atomic.Uint64 // number of the slot in time << 40 | microseconds
-	until atomic.Int64                // when the queue will have run down, nanoseconds
 }
 
-// The slots reach back 1.6 s: a reading a second, late by a fifth, and
-// seenAfter before it.
+// The slots reach back farther than seenAfter.
 const (
-	bookingSlots = 16
+	bookingSlots = 4
 	bookingSlot  = 100 * time.Millisecond
 	bookingBits  = 40
 )
@@ -45,32 +46,27 @@ func (b *bookings) add(now time.Duration, seconds float64) {
 	}
 }
 
-// ahead returns the seconds that are left at now of what an engine had to do at
-// the moment at, and of what was booked since a little before that: what comes
-// while an engine is idle does not make up for its idleness (Lindley's recursion
-// for the wait in a queue, slot by slot). The moment may be at most 1.3 s ago.
-func (b *bookings) ahead(wait float64, at, now time.Duration) float64 {
-	first, last := bookingNumber(at-seenAfter), bookingNumber(now)
-	if last >= bookingSlots {
-		first = max(first, last-bookingSlots+1)
-	}
-	for n := first; n <= last; n++ {
-		if v := b.slots[n%bookingSlots].Load(); v>>bookingBits == n&(1<<(64-bookingBits)-1) {
-			wait += float64(v&(1<<bookingBits-1)) / 1e6
+// correct takes a reading: an engine had so many seconds of work at now, without
+// what was sent there since seenAfter before.
+func (b *bookings) correct(now time.Duration, seconds float64) {
+	for {
+		old := b.until.Load()
+		unseen := uint64(0)
+		for n := bookingNumber(now - seenAfter); n <= bookingNumber(now); n++ {
+			if v := b.slots[n%bookingSlots].Load(); v>>bookingBits == n&(1<<(64-bookingBits)-1) {
+				unseen += v & (1<<bookingBits - 1)
+			}
 		}
-		from, to := time.Duration(n)*bookingSlot, time.Duration(n+1)*bookingSlot
-		if from, to = max(from, at), min(to, now); to > from {
-			wait = max(0, wait-(to-from).Seconds())
+		if b.until.CompareAndSwap(old, int64(now)+int64(seconds*1e9)+int64(unseen*1e3)) {
+			return
 		}
 	}
-	return wait
 }
 
 // bookingNumber numbers the slots of time.
 func bookingNumber(at time.Duration) uint64 { return uint64(max(0, at) / bookingSlot) }
 
-// queued returns the seconds until what was booked would be done, if nobody else
-// sent anything.
+// queued returns the seconds until the end of the queue.
 func (b *bookings) queued(now time.Duration) float64 {
 	return max(0, time.Duration(b.until.Load())-now).Seconds()
 }

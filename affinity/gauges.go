@@ -122,6 +122,7 @@ func (r *Router) Observe(id string, g Gauges) {
 	if sum.inflow > 0 {
 		seen.inflow = v.inflow / (sum.inflow / members)
 	}
+	t.bookings.correct(now, seen.wait)
 	t.reading.Store(seen)
 
 	if now >= r.swept {
@@ -136,18 +137,14 @@ const sweepEvery = time.Second
 // wait returns the seconds that a request would wait on an endpoint before its
 // prefill begins.
 func (t *tally) wait(now time.Duration) float64 {
-	g := t.reading.Load()
-	idle := t.load() == 0 // all that was booked is done
-	if g == nil || g.until < now {
-		if idle {
-			return 0
-		}
+	if t.load() > 0 {
 		return t.bookings.queued(now)
 	}
-	if idle {
+	// All that this router has sent is done, however long it should have taken.
+	if g := t.reading.Load(); g != nil && g.until >= now {
 		return max(0, g.wait-(now-g.at).Seconds())
 	}
-	return t.bookings.ahead(g.wait, g.at, now)
+	return 0
 }
 
 // inflow returns an endpoint's long-run inflow over the mean, 1 if unknown.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sashabaranov/go-openai"
 
@@ -140,7 +141,7 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 	if err != nil {
 		return nil, err
 	}
-	stats := new(collector)
+	stats := &collector{since: time.Now()}
 	var strategy func(*affinity.Request) affinity.Strategy
 	if c.experiment && !c.disabled {
 		stats.experiment = newExperiment(f.router, c.control, c.fraction)

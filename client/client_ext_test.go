@@ -37,6 +37,7 @@ func TestWrongConfigurationsSayWhatToWrite(t *testing.T) {
 		"duplicate":         {[]client.Option{client.WithEndpoints("http://a:8000", "http://A:8000/v1/")}, "http://A:8000/v1/"},
 		"unknown strategy":  {[]client.Option{fleet, client.WithStrategy("afinity")}, "use one of affinity, "},
 		"negative limit":    {[]client.Option{fleet, client.WithLimit(-1)}, "WithLimit(-1)"},
+		"negative sessions": {[]client.Option{fleet, client.WithSessions(client.SessionOptions{Max: -1})}, "write 0"},
 		"negative retries":  {[]client.Option{fleet, client.WithRetries(-1)}, "write 0"},
 		"refusal, no limit": {[]client.Option{fleet, client.WithRefusal()}, "WithLimit(n)"},
 		"no rank":           {[]client.Option{fleet, client.WithDataParallel(0)}, "write 1"},

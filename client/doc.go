@@ -22,6 +22,9 @@
 //	defer c.Close()
 //	resp, err := c.CreateChatCompletion(ctx, openai.ChatCompletionRequest{…})
 //
+// The loop of an agent holds a [Session], which keeps the transcript, sends an
+// engine's answers back as they came, and tells when history was rewritten.
+//
 // Other SDKs get the same through [Client.HTTPClient] or [Client.Transport]
 // together with [Client.BaseURL].
 //

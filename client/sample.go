@@ -21,6 +21,7 @@ type sampled struct {
 	group  uint64 // lot of the prompts that share more than their head
 	root   uint64 // key of the conversation
 	tokens int    // of prompt, 0 unknown
+	where  string // the endpoint that served it
 	base   int    // bytes of prompt before the text of messages
 	marks  []mark // the prompt's prefixes, the shortest first
 }
@@ -72,7 +73,7 @@ func (s *sample) add(d *middleware.Done) {
 		}
 	}
 	first := d.Boundaries[min(head, len(d.Boundaries)-1)]
-	one := sampled{begun: d.Start, total: d.Total, group: groupOf(first.Hash), tokens: max(0, d.PromptTokens), base: base}
+	one := sampled{begun: d.Start, total: d.Total, group: groupOf(first.Hash), tokens: max(0, d.PromptTokens), base: base, where: d.Endpoint}
 	_, one.root = (&affinity.Request{Root: d.Root, Session: d.Session, Tenant: d.Tenant, CacheKey: d.CacheKey}).Keys()
 
 	s.mu.Lock()

@@ -199,13 +199,19 @@ func TestSessionFailure(t *testing.T) {
 // A panic on the call's way, of a hook of the caller, does not lock the session.
 func TestSessionPanic(t *testing.T) {
 	engine := newScripted(t)
-	s := newClient(t, engine.url).Session("")
+	c := newClient(t, engine.url, client.WithSessions(client.SessionOptions{OnRewrite: func(client.Rewrite) { panic("hook") }}))
+	s := c.Session("")
 	require.NoError(t, s.Append(user("go")))
 	bad := client.WithTrace(t.Context(), &client.Trace{Picked: func(middleware.Picked) { panic("hook") }})
 	require.Panics(t, func() { s.Complete(bad, anyModel) })
 	require.Panics(t, func() { s.Stream(bad, anyModel) })
 	_, err := s.Complete(t.Context(), anyModel)
 	require.NoError(t, err)
+
+	require.NoError(t, s.Use([]openai.ChatCompletionMessage{user("stop")}))
+	require.Panics(t, func() { s.Complete(t.Context(), anyModel) })
+	require.Panics(t, func() { s.Stream(t.Context(), anyModel) })
+	require.NoError(t, s.Append(user("at once")))
 }
 
 // An answer that no later request could have in it is returned, not appended.

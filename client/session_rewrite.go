@@ -67,9 +67,12 @@ func requestBody(head json.RawMessage, messages []json.RawMessage) ([]byte, erro
 	return canon.Merge(head, map[string]json.RawMessage{"messages": messageList(messages)})
 }
 
-// rewritten tells of a request that does not go on from the one before. Texts
-// and ids are for the callback only.
-func (c *Client) rewritten(r Rewrite) {
+// rewritten tells of a request that does not go on from the one before, if it is
+// one (not nil). Texts and ids are for the callback only.
+func (c *Client) rewritten(r *Rewrite) {
+	if r == nil {
+		return
+	}
 	c.logger.LogAttrs(context.Background(), slog.LevelWarn, "a session's request does not go on from the one before",
 		slog.String("session", fmt.Sprintf("%016x", xxhash.Sum64String(r.Session))),
 		slog.String("change", r.Verdict.Change.String()),
@@ -78,7 +81,7 @@ func (c *Client) rewritten(r Rewrite) {
 		slog.Int("lost_bytes", r.LostBytes),
 		slog.Int("lost_tokens_estimate", r.LostTokens))
 	if c.sessions.options.OnRewrite != nil {
-		c.sessions.options.OnRewrite(r)
+		c.sessions.options.OnRewrite(*r)
 	}
 }
 
@@ -104,25 +107,43 @@ func (s *Session) use(messages []openai.ChatCompletionMessage) error {
 	if err != nil {
 		return err
 	}
-	kept := map[string]json.RawMessage{} // answers by what they mean
-	for _, m := range s.transcript.messages {
-		if roleOf(m) == openai.ChatMessageRoleAssistant {
-			kept[meaning(decoded(m))] = m
-		}
-	}
-	for i, m := range messages {
-		if i < len(s.transcript.messages) && means(s.transcript.messages[i], raw[i], m) {
-			raw[i] = s.transcript.messages[i]
-		} else if old, ok := kept[meaning(m)]; ok && m.Role == openai.ChatMessageRoleAssistant && means(old, raw[i], m) {
-			raw[i] = old // an answer from elsewhere in the transcript, as after a summary
-		}
+	old := s.transcript.messages
+	same := 0
+	for same < min(len(raw), len(old)) && means(old[same], raw[same], messages[same]) {
+		raw[same] = old[same]
+		same++
 	}
 	var next transcript
+	if same == len(old) { // as usual: they go on from it
+		next = transcript{messages: old, calls: s.transcript.calls, results: make([]json.RawMessage, len(s.transcript.calls))}
+		raw = raw[same:]
+	} else {
+		restore(raw[same:], messages[same:], old)
+	}
 	if err := next.add(raw...); err != nil {
 		return err
 	}
 	s.transcript = next
 	return nil
+}
+
+// restore spells those of the messages that are answers in old as they are there:
+// with a summary before them, for example, they stand at other places.
+func restore(raw []json.RawMessage, messages []openai.ChatCompletionMessage, old []json.RawMessage) {
+	answers := map[string]json.RawMessage{} // by what they mean
+	for _, o := range old {
+		if roleOf(o) == openai.ChatMessageRoleAssistant {
+			answers[meaning(decoded(o))] = o
+		}
+	}
+	for i, m := range messages {
+		if m.Role != openai.ChatMessageRoleAssistant {
+			continue
+		}
+		if o, ok := answers[meaning(m)]; ok && means(o, raw[i], m) {
+			raw[i] = o
+		}
+	}
 }
 
 // means reports whether a message of the transcript is what the caller gives as

@@ -11,7 +11,7 @@ import (
 )
 
 // SessionStream is a streamed answer of a session. It is to be read to its end,
-// or closed, before the session can be used again. Recv is for one goroutine.
+// or closed, before the session can be used again. It is for one goroutine.
 type SessionStream struct {
 	session *Session
 	turn    *turn
@@ -36,6 +36,7 @@ func (s *Session) Stream(ctx context.Context, req openai.ChatCompletionRequest) 
 			s.abandon(t)
 		}
 	}()
+	s.client.rewritten(t.rewrite)
 	req.Messages = nil
 	stream, err := s.client.CreateChatCompletionStream(t.ctx, req)
 	if err != nil {
@@ -100,12 +101,12 @@ func (st *SessionStream) add(raw []byte) error {
 func (st *SessionStream) finish() error {
 	message, err := st.answer.message()
 	if err == nil {
-		st.message = decoded(message)
 		err = st.session.commit(st.turn, message, st.stream.Header())
 	}
 	if err != nil {
 		return err
 	}
+	st.message = decoded(message)
 	return io.EOF
 }
 

@@ -48,6 +48,7 @@ func (s *Session) Complete(ctx context.Context, req openai.ChatCompletionRequest
 		return openai.ChatCompletionResponse{}, err
 	}
 	defer s.abandon(t) // in vain when it was committed
+	s.client.rewritten(t.rewrite)
 	req.Messages = nil
 	resp, err := s.client.CreateChatCompletion(t.ctx, req)
 	if err != nil {
@@ -67,17 +68,6 @@ func (s *Session) begin(ctx context.Context, req openai.ChatCompletionRequest) (
 		return nil, ErrSeveralChoices
 	}
 	s.client.sessions.touch(s)
-	t, err := s.prepare(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	if t.rewrite != nil {
-		s.client.rewritten(*t.rewrite)
-	}
-	return t, nil
-}
-
-func (s *Session) prepare(ctx context.Context, req openai.ChatCompletionRequest) (*turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn != nil {
@@ -123,7 +113,8 @@ func (s *Session) commit(t *turn, answer json.RawMessage, header http.Header) er
 	if err := s.transcript.add(answer); err != nil {
 		return notAppended("%w", err)
 	}
-	s.sent, s.placement = &t.sent, header.Get(middleware.HeaderPlacement)
+	last := t.sent // a pointer into t would keep all of it
+	s.sent, s.placement = &last, header.Get(middleware.HeaderPlacement)
 	if tokens := t.tokens.Load(); tokens > 0 {
 		s.ratio = float64(tokens) / float64(t.size)
 	}

@@ -79,6 +79,16 @@ type EndpointStats struct {
 	Ejections uint64
 	// PromptTokens and CachedTokens are as in Stats.
 	PromptTokens, CachedTokens uint64
+	// ForeseenTokens is how many tokens the strategy Affinity expected to be
+	// cached here, of ForeseenOf tokens of prompt; it does not know what
+	// engines have dropped.
+	ForeseenTokens, ForeseenOf uint64
+}
+
+// HitRate is the part of the prompt tokens that came from the endpoint's cache,
+// 0 to 1; 0 when it does not report it.
+func (e EndpointStats) HitRate() float64 {
+	return float64(e.CachedTokens) / float64(max(e.PromptTokens, 1))
 }
 
 // Quantiles describe a set of durations, within 5 %.
@@ -100,6 +110,7 @@ func (c *Client) Stats() Stats {
 		one := EndpointStats{
 			ID: e.ID, Health: "unknown", InFlight: e.InFlight, Requests: e.Picks, Share: e.Share,
 			Failed: e.Failed, Aside: e.Aside, Ejections: e.Ejections, PromptTokens: e.PromptTokens, CachedTokens: e.CachedTokens,
+			ForeseenTokens: e.ForeseenTokens, ForeseenOf: e.ForeseenOf,
 			Overflow: map[string]uint64{},
 		}
 		if m, ok := members[e.ID]; ok {
@@ -124,8 +135,10 @@ type collector struct {
 	calls, failed, refused, canceled, retries atomic.Uint64
 	prompt, cached, reporting, unreported     atomic.Uint64
 	firstByte, total                          histogram
+	since                                     time.Time
 	experiment                                *experiment // nil without one
 	sample                                    sample
+	history                                   history
 }
 
 func (c *collector) trace() *middleware.Trace { return &middleware.Trace{Done: c.done} }
@@ -161,6 +174,7 @@ func (c *collector) done(d middleware.Done) {
 	}
 	c.total.add(d.Total)
 	c.sample.add(&d)
+	c.history.add(&d)
 }
 
 func (c *collector) stats() Stats {

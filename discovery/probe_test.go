@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,6 +290,33 @@ func TestHealthPathAndPrefix(t *testing.T) {
 		assert.Equal(t, 1, f.asked("a:1 /team/ping"))
 		assert.Equal(t, 1, f.asked("a:1 /team/v1/models"))
 		assert.Equal(t, "healthy", health(w))
+	})
+}
+
+// Whether an endpoint takes connections can change while its verdict stays, and
+// whoever waits for an answer from there wants to know.
+func TestRefusesIsHeardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newEngines()
+		o := probing(t, f, "http://a:1")
+		var heard []string
+		o.OnChange = func(m []Member) { heard = append(heard, fmt.Sprint(m[0].Health, " ", m[0].Refuses)) }
+		w := watch(t, o)
+		step := func(want string, change func()) {
+			t.Helper()
+			change()
+			advance(time.Minute)
+			require.Equal(t, want, strings.Join(heard, ", "))
+			require.Equal(t, heard[len(heard)-1], fmt.Sprint(w.Members()[0].Health, " ", w.Members()[0].Refuses))
+			heard = nil
+		}
+		refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		step("unknown false, healthy false", func() {})
+		step("unhealthy false", func() { f.fails("a:1 /health", errors.New("reset")) })
+		step("unhealthy true", func() { f.fails("a:1 /health", fmt.Errorf("connect: %w", refused)) })
+		step("unhealthy false", func() { f.fails("a:1 /health", &net.OpError{Op: "read", Err: syscall.ECONNRESET}) })
+		step("healthy false", func() { f.says("a:1 /health", 200, "") })
+		step("healthy true, unhealthy true", func() { f.fails("a:1 /health", refused) })
 	})
 }
 

@@ -3,7 +3,8 @@
 //
 // From the outermost to the innermost, with what each adds:
 //
-//  1. [Observe] and [Log] report what became of each call.
+//  1. [Observe] and [Log] report what became of each call, and a [Recorder]
+//     writes it to a file.
 //  2. [Canonicalize] rewrites the request body to its canonical bytes and
 //     leaves the prompt's hashes in the request's context.
 //  3. [Retry] sends a failed attempt again, to another endpoint, within a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/discovery"
+	"github.com/prefixwise/prefixwise/examples/replay/report"
 )
 
 func parseSettings(args []string, stderr io.Writer) (*settings, error) {
@@ -57,6 +58,10 @@ func parseSettings(args []string, stderr io.Writer) (*settings, error) {
 	}
 	s.given = map[string]bool{}
 	f.Visit(func(f *flag.Flag) { s.given[f.Name] = true })
+	f.VisitAll(func(f *flag.Flag) {
+		s.options = append(s.options, report.Option{Name: "-" + f.Name, Value: f.Value.String()})
+	})
+	s.command = commandLine(args)
 	var err error
 	if s.engine, err = parseEngine(*engine); err != nil {
 		return nil, err
@@ -68,6 +73,18 @@ func parseSettings(args []string, stderr io.Writer) (*settings, error) {
 		}
 	}
 	return s, s.complete(f, *policies, *clients)
+}
+
+// commandLine writes the arguments as a shell reads them.
+func commandLine(args []string) string {
+	line := "go run ./examples/replay"
+	for _, a := range args {
+		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`*?&;|<>()#~!{}[]") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		line += " " + a
+	}
+	return line
 }
 
 // defaultConcurrencyBound keeps a measurement from opening connections without

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"time"
+
+	"github.com/prefixwise/prefixwise/examples/replay/report"
 )
 
 // settings are the command line.
@@ -41,6 +43,8 @@ type settings struct {
 	concurrency int
 	apart       string
 	given       map[string]bool // the flags on the command line
+	command     string          // the command line
+	options     []report.Option // all flags and their values
 }
 
 // How caches are kept apart between the arms of a measurement.

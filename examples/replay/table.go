@@ -8,42 +8,36 @@ import (
 
 // column is one column of the table.
 type column struct {
-	name  string
+	name  string // on the terminal
 	width int
-	of    func(result) float64
-	form  string
+	title string // in the report, with the unit
+	cell  func(results []result) string
 }
 
 var columns = []column{
-	{"hit %", 11, func(r result) float64 { return 100 * r.HitRate }, "%.1f"},
-	{"TTFT mean", 14, func(r result) float64 { return r.TTFTMean }, "%.3f"},
-	{"P50", 8, func(r result) float64 { return r.TTFT50 }, "%.3f"},
-	{"P90", 8, func(r result) float64 { return r.TTFT90 }, "%.3f"},
-	{"P99", 8, func(r result) float64 { return r.TTFT99 }, "%.2f"},
-	{"share %", 12, nil, ""},
-	{"prefill", 8, func(r result) float64 { return r.PrefillMaxMean }, "%.2f"},
-	{"away %", 7, func(r result) float64 { return 100 * r.OverflowRate }, "%.1f"},
-	{"tok/s", 8, func(r result) float64 { return r.Throughput }, "%.0f"},
+	{"hit %", 11, "hit rate, %", spreadOf("%.1f", func(r result) float64 { return 100 * r.HitRate })},
+	{"TTFT mean", 14, "TTFT mean, s", spreadOf("%.3f", func(r result) float64 { return r.TTFTMean })},
+	{"P50", 8, "P50, s", meanOf("%.3f", func(r result) float64 { return r.TTFT50 })},
+	{"P90", 8, "P90, s", meanOf("%.3f", func(r result) float64 { return r.TTFT90 })},
+	{"P99", 8, "P99, s", meanOf("%.2f", func(r result) float64 { return r.TTFT99 })},
+	{"share %", 12, "share, %", func(results []result) string {
+		return fmt.Sprintf("%.1f–%.1f", 100*average(results, func(r result) float64 { return r.ShareMin }),
+			100*average(results, func(r result) float64 { return r.ShareMax }))
+	}},
+	{"prefill", 8, "prefill, most over mean", meanOf("%.2f", func(r result) float64 { return r.PrefillMaxMean })},
+	{"away %", 7, "away from home, %", meanOf("%.1f", func(r result) float64 { return 100 * r.OverflowRate })},
+	{"tok/s", 8, "tokens/s", meanOf("%.0f", func(r result) float64 { return r.Throughput })},
 }
 
-// spreadColumns are those for which the spread over placements is shown.
-const spreadColumns = 2
+func meanOf(form string, of func(result) float64) func([]result) string {
+	return func(results []result) string { return fmt.Sprintf(form, average(results, of)) }
+}
 
-// printHead prints what there is to replay, and the names of the columns.
-func (c *comparison) printHead(t *trace) {
-	if c.settings.json {
-		return
+// spreadOf shows the standard deviation beside the mean.
+func spreadOf(form string, of func(result) float64) func([]result) string {
+	return func(results []result) string {
+		return fmt.Sprintf(form+" ±"+form, average(results, of), spread(each(results, of)))
 	}
-	w := c.stdout
-	for _, line := range c.describe(t) {
-		fmt.Fprintln(w, line)
-	}
-	fmt.Fprintln(w)
-	fmt.Fprintf(w, "%-34s %7s", "policy", "clients")
-	for _, c := range columns {
-		fmt.Fprintf(w, " %*s", c.width, c.name)
-	}
-	fmt.Fprintln(w)
 }
 
 // describe says in a few lines what is replayed where.
@@ -53,7 +47,7 @@ func (c *comparison) describe(t *trace) []string {
 	if !t.closed {
 		first += fmt.Sprintf(" in %v", t.duration().Round(time.Second))
 	}
-	engines := fmt.Sprintf("%d", s.instances)
+	engines := fmt.Sprint(s.instances)
 	if s.ranks > 1 {
 		engines += fmt.Sprintf(" times %d", s.ranks)
 	}
@@ -66,7 +60,7 @@ func (c *comparison) describe(t *trace) []string {
 	if t.shortened > 0 {
 		lines = append(lines, fmt.Sprintf("%d requests were too long for the engine and are shortened", t.shortened))
 	}
-	if t.bytesPerToken > 0 && c.fleet == nil {
+	if t.bytesPerToken > 0 {
 		lines = append(lines, fmt.Sprintf("lengths: %.2f bytes of text to a token", t.bytesPerToken))
 	}
 	if c.fleet == nil {
@@ -77,47 +71,65 @@ func (c *comparison) describe(t *trace) []string {
 		fmt.Sprintf("text made of hashes has %.2f tokens a word", c.fleet.writer.tokensPerWord))
 }
 
+// printHead prints what there is to replay, and the names of the columns.
+func (c *comparison) printHead(t *trace) {
+	if c.settings.json {
+		return
+	}
+	for _, line := range c.describe(t) {
+		fmt.Fprintln(c.stdout, line)
+	}
+	fmt.Fprintf(c.stdout, "\n%-34s %7s", "policy", "clients")
+	for _, column := range columns {
+		fmt.Fprintf(c.stdout, " %*s", column.width, column.name)
+	}
+	fmt.Fprintln(c.stdout)
+}
+
 // printRow prints a row of the table and what was predicted.
 func (c *comparison) printRow(r *row) {
 	if c.settings.json {
 		return
 	}
-	printResults(c.stdout, r.results)
-	if c.fleet != nil {
-		printLive(c.stdout, r.results)
-		printResults(c.stdout, r.predicted)
+	printCells(c.stdout, r.policy.name, r.results)
+	for _, note := range notes(r.results) {
+		fmt.Fprintf(c.stdout, "    %s\n", note)
+	}
+	if len(r.predicted) > 0 {
+		printCells(c.stdout, "  predicted", r.predicted)
 	}
 }
 
-func printResults(w io.Writer, results []result) {
-	first := results[0]
-	if first.Kind == predicted {
-		fmt.Fprintf(w, "%-34s %7s", "  predicted", "")
-	} else {
-		fmt.Fprintf(w, "%-34s %7d", first.Policy, first.Clients)
-	}
-	for i, c := range columns {
-		var text string
-		if c.of == nil {
-			text = fmt.Sprintf("%.1f–%.1f", 100*average(results, func(r result) float64 { return r.ShareMin }), 100*average(results, func(r result) float64 { return r.ShareMax }))
+func printCells(w io.Writer, name string, results []result) {
+	for i, cell := range cells(results) {
+		if i == 0 {
+			fmt.Fprintf(w, "%-34s %7s", name, cell)
 		} else {
-			text = fmt.Sprintf(c.form, average(results, c.of))
-			if i < spreadColumns {
-				text += " ±" + fmt.Sprintf(c.form, spread(each(results, c.of)))
-			}
+			fmt.Fprintf(w, " %*s", columns[i-1].width, cell)
 		}
-		fmt.Fprintf(w, " %*s", c.width, text)
-	}
-	if results[0].AfterHitRate != nil {
-		fmt.Fprintf(w, "  ten minutes: hit %.1f %%, TTFT %.3f",
-			100*average(results, func(r result) float64 { return *r.AfterHitRate }),
-			average(results, func(r result) float64 { return *r.AfterTTFTMean }))
 	}
 	fmt.Fprintln(w)
 }
 
-// printLive prints what is worth knowing of a measurement only.
-func printLive(w io.Writer, results []result) {
+// cells are a row without its name.
+func cells(results []result) []string {
+	row := []string{fmt.Sprint(results[0].Clients)}
+	for _, column := range columns {
+		row = append(row, column.cell(results))
+	}
+	return row
+}
+
+// notes is what is worth knowing of some rows only.
+func notes(results []result) []string {
+	var lines []string
+	if results[0].AfterHitRate != nil {
+		lines = append(lines, fmt.Sprintf("ten minutes: hit %.1f %%, TTFT %.3f s", 100*average(results, func(r result) float64 { return *r.AfterHitRate }),
+			average(results, func(r result) float64 { return *r.AfterTTFTMean })))
+	}
+	if results[0].Live == nil {
+		return lines
+	}
 	var failed, retried, uncounted int
 	var late, reported []float64
 	for _, r := range results {
@@ -128,20 +140,19 @@ func printLive(w io.Writer, results []result) {
 		}
 		uncounted = max(uncounted, len(r.Shares)-r.Live.InstancesCounted)
 		if r.Live.FirstError != "" {
-			fmt.Fprintf(w, "    the first failure: %s\n", r.Live.FirstError)
+			lines = append(lines, "the first failure: "+r.Live.FirstError)
 		}
 	}
+	said := "the answers have no cached_tokens (vLLM: --enable-prompt-tokens-details)"
 	if len(reported) > 0 {
-		fmt.Fprintf(w, "    %.1f %% by cached_tokens of the answers", mean(reported))
-	} else {
-		fmt.Fprint(w, "    the answers have no cached_tokens (vLLM: --enable-prompt-tokens-details)")
+		said = fmt.Sprintf("%.1f %% by cached_tokens of the answers", mean(reported))
 	}
 	if uncounted == len(results[0].Shares) {
-		fmt.Fprint(w, ", and no instance shows its counters: that is the hit rate above")
+		said += ", and no instance shows its counters: that is the hit rate above"
 	} else if uncounted > 0 {
-		fmt.Fprintf(w, ", %d instances do not show their counters and are not in the hit rate above", uncounted)
+		said += fmt.Sprintf(", instances that do not show their counters and are not in the hit rate above: %d", uncounted)
 	}
-	fmt.Fprintf(w, "; %d failed, %d retried, sent %.3f s late in the mean\n", failed, retried, mean(late))
+	return append(lines, fmt.Sprintf("%s; %d failed, %d retried, sent %.3f s late in the mean", said, failed, retried, mean(late)))
 }
 
 func each(results []result, of func(result) float64) []float64 {

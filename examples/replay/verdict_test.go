@@ -61,3 +61,16 @@ func TestRanks(t *testing.T) {
 	require.Len(t, four.Shares, 4)
 	require.Less(t, four.HitRate, two.HitRate-.1, "random finds less in four caches than in two")
 }
+
+func TestReport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.html")
+	var out, errs bytes.Buffer
+	args := strings.Fields("-trace gen:chat:users=20,chats=2 -policies random,affinity -clients 1,2 -seeds 2 -instances 3 -scale-add .3 -json -html " + file)
+	require.Zero(t, run(t.Context(), args, &out, &errs), errs.String())
+	html, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, want := range []string{"Prefix routing pays here", "affinity, clients: 2", "an engine was added", "go run ./examples/replay -trace gen:chat:users=20,chats=2", "-scale-add", "4 instances"} {
+		require.Contains(t, string(html), want)
+	}
+	require.Equal(t, 8, strings.Count(out.String(), "\n"), "one line for each arm")
+}
