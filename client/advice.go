@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -50,6 +51,11 @@ type StrategyEstimate struct {
 	HitRate float64 `json:"hit_rate"`
 	// Share is the part of the calls at the instance that gets most, 0 to 1.
 	Share float64 `json:"share"`
+	// Work is what the instance with most to compute computes, over an equal
+	// part of all prompts: 1 without caches and evenly spread, less is better.
+	// A fleet has room for about 1/Work of the traffic that it would have without
+	// caches.
+	Work float64 `json:"work"`
 }
 
 // Verdict is what an [Advice] comes to.
@@ -72,9 +78,9 @@ const (
 	// over random routing, is within what estimates like these are worth.
 	littleShared = .10
 	littleGain   = .05
-	// closeEnough is how far below the best a prefix length may be and still
-	// count as equally good.
-	closeEnough = .005
+	// closeEnough is how far from the best in work, and then in hit rate, a
+	// prefix length may be and still count as equally good.
+	closeEnough = .02
 )
 
 // Advice says what prefix routing does for this client's traffic: how much
@@ -159,7 +165,7 @@ func (a *Advice) estimate(calls []sampled) {
 	m.capacity = int(float64(a.CacheTokens) / tokensPerByte(calls))
 	add := func(s Strategy, length int, r rule) {
 		is := m.run(r)
-		a.Estimates = append(a.Estimates, StrategyEstimate{s, length, is.hit, is.share})
+		a.Estimates = append(a.Estimates, StrategyEstimate{s, length, is.hit, is.share, is.work})
 	}
 	add(Random, 0, byLot)
 	add(Affinity, 0, byConversation)
@@ -174,17 +180,25 @@ func (a *Advice) estimate(calls []sampled) {
 
 // suggest takes the middle of the lengths that are as good as the best: a
 // shorter one may put different prompts together, a longer one part what
-// belongs together.
+// belongs together. The best is the one that leaves the busiest instance least
+// to compute: a length that sends everything to one has the most hits.
 func (a *Advice) suggest() {
-	best := 0.0
+	best := math.Inf(1)
 	for _, e := range a.Estimates {
 		if e.Strategy == FixedPrefix {
-			best = max(best, e.HitRate)
+			best = min(best, e.Work)
 		}
 	}
+	equal := slices.DeleteFunc(slices.Clone(a.Estimates), func(e StrategyEstimate) bool {
+		return e.Strategy != FixedPrefix || e.Work > best+closeEnough
+	})
+	hits := 0.0
+	for _, e := range equal {
+		hits = max(hits, e.HitRate)
+	}
 	var good []int
-	for _, e := range a.Estimates {
-		if e.Strategy == FixedPrefix && e.HitRate >= best-closeEnough {
+	for _, e := range equal {
+		if e.HitRate >= hits-closeEnough {
 			good = append(good, e.PrefixLength)
 		}
 	}
@@ -204,13 +218,13 @@ func (a Advice) String() string {
 	}
 	fmt.Fprintf(&b, "estimated from %d calls of %d conversations in %v, on %d instances with %s:\n",
 		a.Calls, a.Conversations, a.Span.Round(time.Second), a.Instances, memory)
-	fmt.Fprintf(&b, "  %-28s hit rate %5.1f %%\n", "all that is shared", 100*a.Shared)
+	fmt.Fprintf(&b, "  %-32s hit rate %5.1f %%\n", "all that is shared", 100*a.Shared)
 	for _, e := range a.Estimates {
 		name := string(e.Strategy)
 		if e.PrefixLength > 0 {
 			name += fmt.Sprintf(", %d characters", e.PrefixLength)
 		}
-		fmt.Fprintf(&b, "  %-28s hit rate %5.1f %%, busiest instance %.1f %% of the calls\n", name, 100*e.HitRate, 100*e.Share)
+		fmt.Fprintf(&b, "  %-32s hit rate %5.1f %%, busiest instance %.1f %% of the calls, work %.2f\n", name, 100*e.HitRate, 100*e.Share, e.Work)
 	}
 	if a.PrefixLength > 0 {
 		fmt.Fprintf(&b, "a gateway with a fixed prefix: %d characters, at most %d requests in flight at an instance\n", a.PrefixLength, a.Concurrency)

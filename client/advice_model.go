@@ -22,6 +22,7 @@ type model struct {
 type modelled struct {
 	hit   float64 // part of the prompts' bytes found in caches, 0 to 1
 	share float64 // of the calls, at the instance with the most
+	work  float64 // bytes computed at the instance with the most, over an equal part of all bytes
 }
 
 // rule says where a call goes.
@@ -33,6 +34,7 @@ type modelRun struct {
 	caches []modelCache
 	ends   [][]time.Time // of what is in flight, by instance
 	mean   float64       // in flight at an instance, on average
+	prompt float64       // bytes of a prompt, on average
 	places map[uint64]placing
 	lots   *rand.Rand
 }
@@ -42,8 +44,11 @@ func (m *model) run(r rule) modelled {
 		model: m, caches: make([]modelCache, m.instances), ends: make([][]time.Time, m.instances),
 		places: map[uint64]placing{}, lots: rand.New(rand.NewPCG(1, 2)), // any: the same for the same sample
 	}
+	for i := range m.calls {
+		run.prompt += float64(m.calls[i].bytes()) / float64(len(m.calls))
+	}
 	var hit, all float64
-	counts := make([]int, m.instances)
+	counts, computed := make([]int, m.instances), make([]float64, m.instances)
 	for i := range m.calls {
 		c := &m.calls[i]
 		inFlight := 0
@@ -55,13 +60,17 @@ func (m *model) run(r rule) modelled {
 		at := r(run, c)
 		counts[at]++
 		run.ends[at] = append(run.ends[at], c.begun.Add(c.total))
-		hit += float64(run.caches[at].use(c.marks, int(float64(m.capacity)*m.rate)))
-		all += float64(c.marks[len(c.marks)-1].bytes)
+		found, size := float64(run.caches[at].use(c.marks, int(float64(m.capacity)*m.rate))), float64(c.bytes())
+		hit, all, computed[at] = hit+found, all+size, computed[at]+size-found
 		for _, k := range c.marks {
 			run.places[k.hash] = run.places[k.hash].with(at)
 		}
 	}
-	return modelled{hit: hit / max(all, 1), share: float64(slices.Max(counts)) / float64(max(len(m.calls), 1))}
+	all = max(all, 1)
+	return modelled{
+		hit: hit / all, share: float64(slices.Max(counts)) / float64(max(len(m.calls), 1)),
+		work: slices.Max(computed) / (all / float64(m.instances)),
+	}
 }
 
 // together is one cache for everything: what there is to be found at all.
@@ -85,30 +94,49 @@ func (m *modelRun) idlest() int {
 	return least
 }
 
-// byConversation is the strategy Affinity, simplified: the instance that has
-// most of the prompt, or the conversation's own one, unless it has an eighth
-// more than its share, and more than a few, in flight.
+// byConversation is the strategy Affinity, simplified: the conversation's own
+// instance, or one that has so much more of the prompt that leaving pays, unless
+// that has a quarter more than its share, and more than a few, in flight.
 func byConversation(m *modelRun, c *sampled) int {
 	home := at(c.root, m.instances)
 	if c.root == 0 {
 		home = m.idlest()
 	}
-	best := home
+	best, there := home, 0 // bytes that home has
 	for _, k := range slices.Backward(c.marks) {
 		p, known := m.places[k.hash]
-		if !known {
-			continue
+		if known && p.n > len(p.who) { // too many have it to tell them apart
+			there = k.bytes
+			break
 		}
-		if p.n <= len(p.who) && !slices.Contains(p.who[:p.n], uint16(home)) {
-			best = int(p.who[0])
+		if known && slices.Contains(p.who[:p.n], uint16(home)) {
+			there = k.bytes
+			break
 		}
-		break
+	}
+	most := leavingPays * m.prompt
+	for _, k := range slices.Backward(c.marks) {
+		if k.bytes <= there {
+			break
+		}
+		p := m.places[k.hash]
+		for _, who := range p.who[:min(p.n, len(p.who))] {
+			more := float64(len(m.ends[who])-len(m.ends[home])) / m.rate
+			if gain := float64(k.bytes-there) - leavingPays*m.prompt*more; gain > most {
+				best, most = int(who), gain
+			}
+		}
 	}
 	if limit := max(modelFloor, 1.25*m.mean/m.rate); m.crowded(best, limit) {
 		return m.idlest()
 	}
 	return best
 }
+
+// leavingPays is what leaving home must gain, and what each request that is in
+// flight there and not at home counts, in mean prompts. The first is affinity's;
+// there the second is time.
+const leavingPays = .1
 
 // modelFloor is affinity's floor, below which load moves nobody.
 const modelFloor = 8

@@ -175,6 +175,8 @@ func TestAdviceForAgents(t *testing.T) {
 	require.Greater(t, a.Shared, .85)
 	require.InDelta(t, a.Shared, a.of(Affinity, 0).HitRate, .02)
 	require.Greater(t, a.PrefixLength, 4096, "beyond the tools that all have in common")
+	require.Less(t, a.of(FixedPrefix, a.PrefixLength).Work, a.of(FixedPrefix, 1024).Work-.1, "which sends all to one instance")
+	require.Less(t, a.of(Affinity, 0).Work, a.of(Random, 0).Work-.1)
 	for _, e := range a.Estimates {
 		require.LessOrEqual(t, e.HitRate, a.Shared+1e-9, "no rule finds what is not there")
 		require.GreaterOrEqual(t, e.Share, .25)

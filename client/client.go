@@ -182,7 +182,7 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 		inner = &http.Client{}
 	}
 	inner.Timeout = 0 // it would cut streams that are alive
-	inner.Transport = &scope{fleet: middleware.Chain(layers...)(f.transport), transport: f.transport, other: c.base}
+	inner.Transport = &scope{fleet: middleware.Chain(layers...)(f.transport), transport: f.transport, other: c.base, keyed: c.apiKey != ""}
 	cfg.BaseURL, cfg.HTTPClient = fleetURL, inner
 	return &Client{
 		Client: openai.NewClientWithConfig(cfg), fleet: f, http: inner, collector: stats,
@@ -198,7 +198,8 @@ func (c *Client) HTTPClient() *http.Client { return c.http }
 func (c *Client) Transport() http.RoundTripper { return c.http.Transport }
 
 // BaseURL returns the URL that stands for the fleet, to be set as an SDK's
-// base URL. It works through [Client.HTTPClient] and [Client.Transport] only.
+// base URL, whether that SDK adds /v1 to it or not. It works through
+// [Client.HTTPClient] and [Client.Transport] only.
 func (c *Client) BaseURL() string { return fleetURL }
 
 // Ready waits until there is an endpoint to send to, or ctx ends; the error
@@ -231,31 +232,6 @@ func (c *Client) Close() error {
 	})
 	return err
 }
-
-// scope sends requests for the fleet to the fleet, and others where they say.
-type scope struct {
-	fleet     http.RoundTripper
-	transport *middleware.Transport
-	other     http.RoundTripper
-}
-
-func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Host == fleetHost {
-		resp, err := s.fleet.RoundTrip(req)
-		if err == nil {
-			keepAnswer(req.Context(), resp)
-		}
-		return resp, err
-	}
-	if s.other != nil {
-		return s.other.RoundTrip(req)
-	}
-	return http.DefaultTransport.RoundTrip(req)
-}
-
-// CloseIdleConnections lets http.Client.CloseIdleConnections reach the fleet's
-// connections; those of http.DefaultTransport are not ours.
-func (s *scope) CloseIdleConnections() { s.transport.CloseIdleConnections() }
 
 // doer makes a RoundTripper of a caller's own HTTP client.
 type doer struct{ openai.HTTPDoer }

@@ -79,8 +79,9 @@ var (
 	// ErrTruncated is a stream that ended without its end mark ([DONE]).
 	ErrTruncated = errors.New("the stream ended before its end mark")
 	// ErrUnfinished is a stream whose end mark came before every choice had
-	// a finish_reason.
-	ErrUnfinished = errors.New("the stream ended with a choice unfinished")
+	// a finish_reason, or an answer of the Messages API without a stop_reason,
+	// as vLLM gives one that it has aborted.
+	ErrUnfinished = errors.New("the answer ended unfinished, without a reason")
 	// ErrEmptyStream is a stream that ended without any choice; some vLLM
 	// versions answer an early engine error so.
 	ErrEmptyStream = errors.New("the stream ended without any choice")

@@ -167,6 +167,7 @@ func (j *chatJudge) usage() usage { return j.use }
 // failures, which is shown to a caller that already has content.
 type typedJudge struct {
 	streamError func([]byte) error
+	stopped     bool // a message has its stop_reason
 	done        bool
 	use         usage
 }
@@ -175,6 +176,7 @@ type typedEvent struct {
 	Type     string          `json:"type"`
 	Error    json.RawMessage `json:"error"`
 	Usage    *wireUsage      `json:"usage"` // of message_delta
+	Delta    json.RawMessage `json:"delta"` // an object, or the text itself
 	Response *struct {
 		Usage *wireUsage      `json:"usage"`
 		Error json.RawMessage `json:"error"`
@@ -201,7 +203,14 @@ func (j *typedJudge) event(data []byte) (v verdict, err error) {
 		j.note(e.Response.Usage)
 	}
 	switch e.Type {
-	case "message_stop", "response.completed", "response.incomplete":
+	case "message_delta":
+		j.stopped = j.stopped || stopReasonIn(e.Delta)
+	case "message_stop":
+		if !j.stopped {
+			return verdict{failed: ErrUnfinished, last: true}, nil
+		}
+		fallthrough
+	case "response.completed", "response.incomplete":
 		j.done = true
 		return verdict{content: true, last: true}, nil
 	case "error", "response.failed":
@@ -213,6 +222,24 @@ func (j *typedJudge) event(data []byte) (v verdict, err error) {
 	}
 	v.content = e.Type == "content_block_delta" || bytes.HasSuffix([]byte(e.Type), []byte(".delta"))
 	return v, nil
+}
+
+// stopReasonIn tells whether the delta that ends a message says why it ended.
+// That of a generation which vLLM has aborted does not: Anthropic's API has no
+// word for it.
+func stopReasonIn(delta []byte) bool {
+	var end struct {
+		StopReason json.RawMessage `json:"stop_reason"`
+	}
+	return json.Unmarshal(delta, &end) == nil && present(end.StopReason)
+}
+
+// givenUp tells whether a whole message lacks it.
+func givenUp(body []byte) bool {
+	var message struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(body, &message) == nil && message.Type == "message" && !stopReasonIn(body)
 }
 
 // note merges a partial usage: Anthropic's comes in two events.

@@ -84,8 +84,11 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 		return resp, nil
 	}
 	resp.Body.Close()
-	if aborted(body) {
+	switch {
+	case aborted(body):
 		return nil, f.fail(PhaseBody, ErrAborted)
+	case f.call.api == canon.Messages && givenUp(body):
+		return nil, f.fail(PhaseBody, ErrUnfinished)
 	}
 	f.use = usageIn(body)
 	if f.call.api == canon.Responses {

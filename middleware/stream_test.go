@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -324,4 +325,52 @@ func TestCancelledReadIsTheCallersError(t *testing.T) {
 	cancel()
 	_, err = readAll(resp)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The Messages API has no word for a generation that the engine gave up: vLLM
+// ends it like any other, with a stop_reason of null.
+func TestUnfinishedMessages(t *testing.T) {
+	const (
+		path  = "http://fleet.test/v1/messages"
+		begin = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"type\":\"message\",\"stop_reason\":null,\"usage\":{\"input_tokens\":9}}}\n\n"
+		text  = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n"
+		good  = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"input_tokens\":9,\"output_tokens\":1,\"cache_read_input_tokens\":8}}\n\n"
+		over  = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+		plain = `{"type":"message","content":[{"type":"text","text":"\"stop_reason\":\"no\""}],"stop_reason":"max_tokens"}`
+	)
+	null := strings.Replace(good, `"end_turn"`, "null", 1)
+	for _, tt := range []struct {
+		name, body string
+		stream     bool
+		delivered  string
+		attempts   int
+		want       error
+	}{
+		{name: "stream", body: begin + text + good + over, stream: true, delivered: begin + text + good + over, attempts: 1},
+		{name: "stream without content", body: begin + good + over, stream: true, delivered: begin + good + over, attempts: 1},
+		{name: "stream given up", body: begin + text + null + over, stream: true, delivered: begin + text + null + "event: message_stop\n", attempts: 1, want: ErrUnfinished},
+		{name: "stream given up at once", body: begin + null + over, stream: true, attempts: 4, want: ErrUnfinished},
+		{name: "plain", body: plain, delivered: plain, attempts: 1},
+		{name: "plain given up", body: strings.Replace(plain, `"max_tokens"`, "null", 1), attempts: 4, want: ErrUnfinished},
+		{name: "plain without a reason", body: strings.Replace(plain, `,"stop_reason":"max_tokens"`, "", 1), attempts: 4, want: ErrUnfinished},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+				if tt.stream {
+					return eventsFrom(strings.NewReader(tt.body))
+				}
+				return status(200, tt.body)
+			})
+			request := fmt.Sprintf(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hello"}],"stream":%v}`, tt.stream)
+			resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{MinWait: 1, MaxWait: 1}), path, request)
+			var got string
+			if err == nil {
+				got, err = readAll(resp)
+			}
+			require.Equal(t, tt.delivered, got)
+			require.Equal(t, tt.attempts, f.attempts())
+			require.ErrorIs(t, err, tt.want)
+			require.Zero(t, f.inFlight())
+		})
+	}
 }

@@ -60,6 +60,11 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, stde
 	}
 	threads.Wait()
 	stop()
+	if s.record != "" && ctx.Err() == nil {
+		if err := a.record(fmt.Sprintf("%s-%s.jsonl", s.record, policy)); err != nil {
+			return result{}, err
+		}
+	}
 	return a.result(policy), ctx.Err()
 }
 
@@ -115,7 +120,13 @@ type answer struct {
 	prompt   int
 	cached   int
 	reported bool // the engine says what came from its cache
+	written  int  // tokens of the answer
 	err      error
+
+	// For -record: what was sent, when, and in which session.
+	request openai.ChatCompletionRequest
+	at      time.Duration
+	session string
 }
 
 // run lives one thread. A request that fails ends it: there is no answer to go
@@ -131,7 +142,7 @@ func (a *arm) run(ctx context.Context, t *thread) {
 		}
 		// Earlier requests are still to be read, so their messages are not written over.
 		messages = append(messages[:len(messages):len(messages)], turn.add...)
-		answer := a.ask(ctx, openai.ChatCompletionRequest{
+		answer := a.ask(ctx, t.session, openai.ChatCompletionRequest{
 			Model: a.model, Messages: messages, Tools: t.tools, MaxTokens: turn.limit,
 			StreamOptions: &openai.StreamOptions{IncludeUsage: true},
 		})
@@ -149,14 +160,16 @@ func (a *arm) run(ctx context.Context, t *thread) {
 }
 
 // ask sends one request and notes what became of it.
-func (a *arm) ask(ctx context.Context, request openai.ChatCompletionRequest) answer {
+func (a *arm) ask(ctx context.Context, session string, request openai.ChatCompletionRequest) answer {
 	if len(request.Tools) > 0 {
 		request.ToolChoice = "none"
 	}
 	a.mu.Lock()
 	a.sent = append(a.sent, request)
 	a.mu.Unlock()
+	at := time.Since(a.started)
 	answer := a.stream(ctx, request)
+	answer.request, answer.at, answer.session = request, at, session
 	if answer.err == nil || ctx.Err() == nil {
 		a.mu.Lock()
 		a.done = append(a.done, answer)
@@ -186,7 +199,7 @@ func (a *arm) stream(ctx context.Context, request openai.ChatCompletionRequest) 
 			return r
 		}
 		if u := chunk.Usage; u != nil {
-			r.prompt = u.PromptTokens
+			r.prompt, r.written = u.PromptTokens, u.CompletionTokens
 			if u.PromptTokensDetails != nil {
 				r.cached, r.reported = u.PromptTokensDetails.CachedTokens, true
 			}

@@ -45,6 +45,7 @@ type settings struct {
 	endpoints string // "" for the simulated fleet
 	model     string
 	json      bool
+	record    string
 }
 
 func parse(args []string, stderr io.Writer) (s settings, err error) {
@@ -58,6 +59,7 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 		"run on these instances: a comma-separated `list` of URLs, dns+http://… and srv+http://…; the default is that of PREFIXWISE_ENDPOINTS, or the simulated fleet")
 	flags.StringVar(&s.model, "model", "", "the model's `name`; the default is the first that the fleet serves")
 	flags.BoolVar(&s.json, "json", false, "print one JSON object a line instead of the table")
+	flags.StringVar(&s.record, "record", "", "write the requests of each policy to `file`-policy.jsonl, for examples/replay")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}

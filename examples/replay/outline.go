@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+	"slices"
 	"sort"
 
 	"github.com/prefixwise/prefixwise/affinity"
@@ -39,17 +41,12 @@ func (o *outline) request(prefixLength int) affinity.Request {
 		Session: o.session, Tenant: o.tenant, CacheKey: o.cacheKey, Prefix: o.fixed[prefixLength],
 	}
 	if q.Prefix == 0 { // no text: the first boundary that has so many bytes before it
-		if i := o.reach(float64(prefixLength)); i >= 0 {
+		i := sort.Search(len(o.boundaries), func(i int) bool { return o.boundaries[i].Bytes >= prefixLength })
+		if i = min(i, len(o.boundaries)-1); i >= 0 {
 			q.Prefix = o.boundaries[i].Hash
 		}
 	}
 	return q
-}
-
-// reach returns the first boundary at or after so many bytes, or the last one.
-func (o *outline) reach(bytes float64) int {
-	i := sort.Search(len(o.boundaries), func(i int) bool { return float64(o.boundaries[i].Bytes) >= bytes })
-	return min(i, len(o.boundaries)-1)
 }
 
 // What a log says of lengths may be nonsense; no tokenizer is outside of this.
@@ -59,26 +56,57 @@ const leastBytesPerToken, mostBytesPerToken = .25, 64
 const defaultBytesPerToken = 4.0
 
 // cutText gives the requests that have an outline their length in tokens and
-// the hashes of their blocks. Equal prefixes must come out equal, so one ratio
-// of bytes to a token serves all. A block is known by the next boundary after
-// its end: what two prompts share beyond their last common boundary does not count.
+// the hashes of their blocks. A boundary lies so many tokens deep as the first
+// request that has it says: by the count of an engine where that is known, or at
+// so many bytes to a token. So equal prefixes come out equal. A block is known by
+// the next boundary after its end: what two prompts share beyond their last
+// common boundary does not count.
 func (t *trace) cutText(bytesPerToken float64, block int) {
 	if bytesPerToken == 0 {
 		return
 	}
 	t.block, t.bytesPerToken = block, bytesPerToken
+	depths := map[uint64]float64{} // in tokens, by hash
 	for _, r := range t.requests {
 		o := r.outline
 		if o == nil {
 			continue
 		}
-		r.prompt = max(1, int(float64(o.bytes())/bytesPerToken))
+		ends := o.depths(depths, bytesPerToken)
+		r.prompt = max(1, int(math.Round(ends[len(ends)-1])))
 		r.hashes = make([]uint64, r.prompt/block)
 		for k := range r.hashes {
-			i := o.reach(float64((k+1)*block) * bytesPerToken)
+			i, _ := slices.BinarySearch(ends, float64((k+1)*block))
+			i = min(i, len(ends)-1)
 			r.hashes[k] = mix(o.boundaries[i].Hash^uint64(k)<<40) | 1
 		}
 	}
+}
+
+// depths returns how many tokens lie before each boundary, and enters the new
+// ones into known.
+func (o *outline) depths(known map[uint64]float64, bytesPerToken float64) []float64 {
+	ends := make([]float64, len(o.boundaries))
+	n, at, bytes := 0, 0.0, 0
+	for n < len(ends) {
+		depth, ok := known[o.boundaries[n].Hash]
+		if !ok {
+			break
+		}
+		at = max(at, depth)
+		ends[n], bytes = at, o.boundaries[n].Bytes
+		n++
+	}
+	ratio := bytesPerToken
+	if rest := float64(o.bytes() - bytes); o.tokens > 0 && rest > 0 {
+		ratio = plausible(rest / max(float64(o.tokens)-at, 1))
+	}
+	for ; n < len(ends); n++ {
+		at += float64(o.boundaries[n].Bytes-bytes) / ratio
+		ends[n], bytes = at, o.boundaries[n].Bytes
+		known[o.boundaries[n].Hash] = at
+	}
+	return ends
 }
 
 // bytesToAToken returns the ratio that the prompts have of which an engine has
@@ -93,7 +121,11 @@ func (t *trace) bytesToAToken() float64 {
 	if tokens == 0 {
 		return defaultBytesPerToken
 	}
-	return min(max(bytes/tokens, leastBytesPerToken), mostBytesPerToken)
+	return plausible(bytes / tokens)
+}
+
+func plausible(bytesPerToken float64) float64 {
+	return min(max(bytesPerToken, leastBytesPerToken), mostBytesPerToken)
 }
 
 // nameSessions numbers the conversations of a trace of outlines: those with one
@@ -132,16 +164,14 @@ func (t *trace) learn(real *trial, block int) bool {
 	if t.bytesPerToken == 0 {
 		return false
 	}
-	var bytes, tokens float64
+	learnt := false
 	for _, o := range real.outcomes {
 		if r := t.requests[o.request]; o.err == nil && o.prompt > 0 && r.outline != nil && r.outline.body != nil {
-			bytes, tokens = bytes+float64(r.outline.bytes()), tokens+float64(o.prompt)
-			r.output = max(o.output, 1)
+			r.outline.tokens, r.output, learnt = o.prompt, max(o.output, 1), true
 		}
 	}
-	if tokens == 0 {
-		return false
+	if learnt {
+		t.cutText(t.bytesToAToken(), block)
 	}
-	t.cutText(min(max(bytes/tokens, leastBytesPerToken), mostBytesPerToken), block)
-	return true
+	return learnt
 }

@@ -22,11 +22,12 @@ var (
 	bodyNames     = []string{"body", "request", "request_body", "requestBody", "json_body", "payload"}
 	timeNames     = []string{"timestamp", "time", "ts", "@timestamp", "start_time", "startTime", "created_at", "createdAt", "created"}
 	pathNames     = []string{"url", "path", "endpoint", "route", "request_path"}
+	sessionNames  = []string{"session", "session_id", "conversation_id"}
 	responseNames = []string{"response", "response_body", "result"}
 	// Parameters of a bare request that LiteLLM keeps apart.
 	parameterNames = []string{"model_parameters", "optional_params"}
 	// What loggers put beside the members of a bare request.
-	notSent = slices.Concat([]string{"usage", "prompt_tokens", "completion_tokens", "total_tokens", "custom_id", "id", "call_type"}, timeNames, responseNames)
+	notSent = slices.Concat([]string{"usage", "prompt_tokens", "completion_tokens", "total_tokens", "custom_id", "id", "call_type"}, timeNames, sessionNames, responseNames)
 )
 
 // isRequest tells whether the first line of a file is a request.
@@ -105,6 +106,7 @@ func (r *reader) requestLine(_ int, text []byte) error {
 		q.at = at
 	}
 	o.tokens, _ = usageIn(line)
+	o.session = textIn(line, sessionNames)
 	r.trace.requests = append(r.trace.requests, q)
 	return nil
 }

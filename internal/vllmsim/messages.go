@@ -146,14 +146,15 @@ type anthropic struct {
 	finish string
 }
 
-func stopReason(finish string) string {
+// stopReason is null where Anthropic's API has no word for it: "abort".
+func stopReason(finish string) any {
 	switch finish {
 	case "length":
 		return "max_tokens"
 	case "stop":
 		return "end_turn"
 	}
-	return finish
+	return nil
 }
 
 func (f *anthropic) event(b *bytes.Buffer, kind string, v map[string]any) {
@@ -166,14 +167,14 @@ func anthropicUsage(u usage) map[string]any {
 	m := map[string]any{"input_tokens": u.PromptTokens, "output_tokens": u.CompletionTokens}
 	if u.Details != nil {
 		// vLLM's input_tokens include the cached ones, unlike Anthropic's.
-		m["cache_read_input_tokens"] = u.Details.CachedTokens
+		m["cache_read_input_tokens"], m["cache_creation_input_tokens"] = u.Details.CachedTokens, 0
 	}
 	return m
 }
 
 func (f *anthropic) opened(b *bytes.Buffer, j *job, now []progress) {
 	u := j.usage(now)
-	u.CompletionTokens = 0
+	u.CompletionTokens, u.Details = 0, nil // as vLLM, which tells at the end what was cached
 	f.event(b, "message_start", map[string]any{"message": map[string]any{"id": j.id, "type": "message",
 		"role": "assistant", "content": []any{}, "model": j.model, "stop_reason": nil, "stop_sequence": nil,
 		"usage": anthropicUsage(u)}})

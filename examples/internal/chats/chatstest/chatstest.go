@@ -48,6 +48,7 @@ func Run(t *testing.T, s SDK) {
 	t.Run("recovers", s.recovers)
 	t.Run("nobody there", s.nobodyThere)
 	t.Run("stream is cut", s.cut)
+	t.Run("engine gives up", s.aborted)
 	t.Run("caller leaves", s.leaves)
 	t.Run("keys", s.keys)
 }
@@ -223,6 +224,26 @@ func (s SDK) cut(t *testing.T) {
 	require.Positive(t, pieces)
 	require.EqualValues(t, 1, b.client.Stats().Calls, "the SDK has asked again")
 	b.idle(t)
+}
+
+// So is one that the engine has given up; without content yet, the other
+// instance answers.
+func (s SDK) aborted(t *testing.T) {
+	b := s.bench(t, model, fleettest.Config{})
+	b.fault(fleettest.Fault{Stream: fleettest.StreamAbort, AfterTokens: 5})
+	_, err := b.ask(t.Context(), chats.Sample(), func(string) error { return nil })
+	var failed *client.Error
+	require.ErrorAs(t, err, &failed)
+	b.idle(t)
+	each(t, func(t *testing.T, piece func(string) error) {
+		b := s.bench(t, model, fleettest.Config{})
+		b.fault(fleettest.Fault{Stream: fleettest.StreamAbort, Times: 1})
+		answer, err := b.ask(t.Context(), chats.Sample(), piece)
+		require.NoError(t, err)
+		require.NotEmpty(t, answer)
+		require.EqualValues(t, 2, b.client.Stats().Retries)
+		b.idle(t)
+	})
 }
 
 // A user who leaves in the middle of a stream leaves nothing behind.
