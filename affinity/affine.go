@@ -1,6 +1,9 @@
 package affinity
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // affine is the strategy Affinity: the cheapest of home, the second of the
 // conversation's order, and the endpoints that this router itself has sent more
@@ -42,9 +45,9 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		return pace.prefill(size.tokens(have.of(s.tally.number)), size.prompt)
 	}
 	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
-	width := 2
-	if !apart {
-		width = maxOrder
+	width := maxOrder
+	if apart {
+		width = 2
 	}
 
 	holders, held := have.among(g)
@@ -70,7 +73,9 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 			consider(c.last)
 		}
 		for _, i := range holders[:held] {
-			consider(&g.up[i])
+			if s := &g.up[i]; !slices.Contains(ord.slots[:width], s) {
+				consider(s)
+			}
 		}
 		if best == nil {
 			c.slot = r.takeLeast(c, tried)
@@ -98,7 +103,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		planned: true,
 	}
 	if depth := have.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
-		c.plan.head, c.plan.headTokens = req.Head^req.indexKey(), int32(size.tokens(req.Boundaries[head].Bytes))
+		c.plan.head, c.plan.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
 	r.remember(&t, req, c.slot.tally.number, now)
@@ -126,9 +131,10 @@ func (r *Router) look(now time.Duration) *outlook {
 // which of all, available or not, is home.
 func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart bool, now time.Duration) order {
 	g := c.group
-	head, root := mix(req.headKey()), c.seed
+	head, root := uint64(0), c.seed
 	spread := len(g.all)
 	if at >= 0 && look != nil {
+		head = mix(req.headKey())
 		if hits := r.heads.note(head, int(r.tokens(req.Boundaries[at].Bytes))); look.memory > 0 {
 			few := r.heads.spread(hits, len(g.up), look.memory*float64(len(g.up)))
 			if few < len(g.up) {

@@ -14,7 +14,10 @@ type average struct {
 
 // add takes a value into a mean over about the last most values.
 func (a *average) add(v float64, most int64) {
-	n := min(a.n.Add(1), most)
+	n := most
+	if a.n.Load() < most {
+		n = min(a.n.Add(1), most)
+	}
 	for {
 		old := a.value.Load()
 		mean := math.Float64frombits(old)

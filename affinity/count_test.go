@@ -159,7 +159,9 @@ func TestCountsReturnToZero(t *testing.T) {
 			rng := rand.New(rand.NewPCG(2, uint64(w)))
 			var out []*Lease
 			for range requests {
-				req := Request{Root: rng.Uint64N(40), Prefix: rng.Uint64N(40), Tried: []string{es[rng.IntN(6)].ID}[:rng.IntN(2)]}
+				req := turn(rng.Uint64N(40), rng.IntN(5), rng.IntN(4)) // without boundaries Affinity is BoundedLoad
+				req.Prefix, req.Last = rng.Uint64N(40), es[rng.IntN(6)].ID
+				req.Tried = []string{es[rng.IntN(6)].ID}[:rng.IntN(2)]
 				if rng.IntN(20) == 0 {
 					req.Sticky = es[rng.IntN(6)].ID
 				}
@@ -199,52 +201,72 @@ func TestCountsReturnToZero(t *testing.T) {
 }
 
 func TestConcurrentPicksNeverOvershootTheLimit(t *testing.T) {
-	for _, strategy := range strategies {
-		es := fleet(4)
-		es[0].Limit, es[1].Limit, es[2].Limit, es[3].Limit = 1, 2, 3, 0
-		r := newRouter(t, Options{Strategy: strategy, Limit: 4, OverLimit: OverLimitRefuse}, es...)
-		limits := map[string]int64{es[0].ID: 1, es[1].ID: 2, es[2].ID: 3, es[3].ID: 4}
-		out := map[string]*atomic.Int64{}
-		for id := range limits {
-			out[id] = new(atomic.Int64)
+	for _, priced := range []bool{false, true} {
+		for _, strategy := range strategies {
+			if priced && strategy != Affinity {
+				continue // they take no notice of the prompt
+			}
+			t.Run(fmt.Sprintf("%s/priced=%v", strategy, priced), func(t *testing.T) { overshoot(t, strategy, priced) })
 		}
-		var wg sync.WaitGroup
-		var refused, served atomic.Int64
-		for w := range 16 {
-			wg.Go(func() {
-				for i := range 400 {
-					lease, err := r.Pick(&Request{Root: uint64(w*400+i) % 5, Prefix: uint64(i % 5)})
-					if err != nil {
-						if !errors.Is(err, ErrOverLimit) {
-							t.Error(err)
-						}
-						refused.Add(1)
-						continue
-					}
-					served.Add(1)
-					id := lease.Endpoint()
-					if n := out[id].Add(1); n > limits[id] {
-						t.Errorf("%s: %d in flight on %s, whose limit is %d", strategy, n, id, limits[id])
-					}
-					for range i % 3 { // let others in between
-						_, _ = r.Pick(&Request{Sticky: "nowhere"})
-					}
-					out[id].Add(-1)
-					lease.Release(Outcome{})
+	}
+}
+
+func overshoot(t *testing.T, strategy Strategy, priced bool) {
+	es := fleet(4)
+	es[0].Limit, es[1].Limit, es[2].Limit, es[3].Limit = 1, 2, 3, 0
+	r := newRouter(t, Options{Strategy: strategy, Limit: 4, OverLimit: OverLimitRefuse}, es...)
+	if priced {
+		for _, e := range es {
+			r.Observe(e.ID, Gauges{Running: 1, CacheTokens: 100_000})
+		}
+	}
+	limits := map[string]int64{es[0].ID: 1, es[1].ID: 2, es[2].ID: 3, es[3].ID: 4}
+	out := map[string]*atomic.Int64{}
+	for id := range limits {
+		out[id] = new(atomic.Int64)
+	}
+	var wg sync.WaitGroup
+	var refused, served atomic.Int64
+	for w := range 16 {
+		wg.Go(func() {
+			for i := range 400 {
+				q := Request{Root: uint64(w*400+i) % 5}
+				if priced {
+					q = turn(q.Root, 4, i%4)
+					q.Last = es[i%4].ID
 				}
-			})
-		}
-		wg.Wait()
-		require.Positive(t, served.Load())
-		// Fill up for certain, so that refusal is tested however the goroutines ran.
-		for range 10 {
-			pick(t, r, Request{})
-		}
-		_, err := r.Pick(&Request{})
-		require.ErrorIs(t, err, ErrOverLimit)
-		for _, s := range r.Stats() {
-			require.EqualValues(t, limits[s.ID], s.InFlight, "every place is taken")
-		}
+				q.Prefix = uint64(i % 5)
+				lease, err := r.Pick(&q)
+				if err != nil {
+					if !errors.Is(err, ErrOverLimit) {
+						t.Error(err)
+					}
+					refused.Add(1)
+					continue
+				}
+				served.Add(1)
+				id := lease.Endpoint()
+				if n := out[id].Add(1); n > limits[id] {
+					t.Errorf("%s: %d in flight on %s, whose limit is %d", strategy, n, id, limits[id])
+				}
+				for range i % 3 { // let others in between
+					_, _ = r.Pick(&Request{Sticky: "nowhere"})
+				}
+				out[id].Add(-1)
+				lease.Release(Outcome{})
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, served.Load())
+	// Fill up for certain, so that refusal is tested however the goroutines ran.
+	for range 10 {
+		pick(t, r, Request{})
+	}
+	_, err := r.Pick(&Request{})
+	require.ErrorIs(t, err, ErrOverLimit)
+	for _, s := range r.Stats() {
+		require.EqualValues(t, limits[s.ID], s.InFlight, "every place is taken")
 	}
 }
 
@@ -274,6 +296,43 @@ func TestAcquireUnderContention(t *testing.T) {
 	require.Zero(t, shared.load())
 }
 
+// Two picks at the same instant, for the one place that is left: one of them
+// gets it, under every strategy.
+func TestPicksOfTheSameInstant(t *testing.T) {
+	for _, priced := range []bool{false, true} {
+		for _, strategy := range strategies {
+			if priced && strategy != Affinity {
+				continue // they take no notice of the prompt
+			}
+			r := newRouter(t, Options{Strategy: strategy, Limit: 1, OverLimit: OverLimitRefuse}, fleet(1)...)
+			const rounds, goroutines = 500, 2
+			var wg sync.WaitGroup
+			var got, arrived atomic.Int32
+			for range goroutines {
+				wg.Go(func() {
+					q := Request{Root: 1}
+					if priced {
+						q = turn(1, 30, 20) // takes a while
+					}
+					q.Prefix = 1
+					for i := range rounds {
+						meet(&arrived, goroutines*(2*i+1))
+						lease, err := r.Pick(&q)
+						if err == nil {
+							got.Add(1)
+						}
+						meet(&arrived, goroutines*(2*i+2))
+						lease.Release(Outcome{})
+					}
+				})
+			}
+			wg.Wait()
+			require.EqualValues(t, rounds, got.Load(), "%s, priced %v", strategy, priced)
+			require.Zero(t, stats(t, r, fleet(1)[0].ID).InFlight)
+		}
+	}
+}
+
 // A model of the router with plain maps says what the counts must be after
 // each of a random series of steps.
 func TestCountsAgainstAModel(t *testing.T) {
@@ -301,7 +360,8 @@ func TestCountsAgainstAModel(t *testing.T) {
 				require.NoError(t, r.SetStrategy(rapid.SampledFrom(strategies).Draw(t, "strategy")))
 			},
 			"pick": func(t *rapid.T) {
-				req := Request{Root: rapid.Uint64Range(0, 9).Draw(t, "root")}
+				req := turn(rapid.Uint64Range(0, 9).Draw(t, "root"), rapid.IntRange(0, 3).Draw(t, "boundaries"), rapid.IntRange(0, 3).Draw(t, "previous"))
+				req.Last = rapid.SampledFrom(all).Draw(t, "last").ID
 				lease, err := r.Pick(&req)
 				if len(members) == 0 {
 					require.ErrorIs(t, err, ErrNoEndpoints)

@@ -48,7 +48,9 @@ func (h *heads) note(key uint64, tokens int) uint32 {
 			k = key
 		}
 		if k == key || c.key.Load() == key {
-			c.size.Store(uint32(tokens))
+			if c.size.Load() != uint32(tokens) {
+				c.size.Store(uint32(tokens))
+			}
 			return c.hits.Add(headUnits)
 		}
 	}

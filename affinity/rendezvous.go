@@ -85,6 +85,11 @@ func (r rank) before(o rank) bool {
 	if r.weight == o.weight {
 		return r.draw > o.draw
 	}
+	return r.cheaper(o)
+}
+
+// cheaper is before for different weights.
+func (r rank) cheaper(o rank) bool {
 	hi1, lo1 := bits.Mul64(r.cost, o.weight)
 	hi2, lo2 := bits.Mul64(o.cost, r.weight)
 	if c := cmp.Or(cmp.Compare(hi1, hi2), cmp.Compare(lo1, lo2)); c != 0 {

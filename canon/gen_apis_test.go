@@ -17,7 +17,7 @@ import (
 func otherRequest(rt *rapid.T, api canon.API) *tree {
 	t := object("model", str("m"))
 	for _, name := range []string{"metadata", "x-unknown", "cache_salt", "temperature"} {
-		if maybe(rt) && maybe(rt) {
+		if seldom(rt) {
 			t.set(name, kept(data(rt, 2)))
 		}
 	}

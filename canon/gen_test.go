@@ -57,6 +57,9 @@ func names(rt *rapid.T, most int) []string {
 
 func maybe(rt *rapid.T) bool { return rapid.Bool().Draw(rt, "maybe") }
 
+// seldom is true once in four times.
+func seldom(rt *rapid.T) bool { return rapid.IntRange(0, 3).Draw(rt, "seldom") == 3 }
+
 func schema(rt *rapid.T, depth int) *tree {
 	t := object("type", str("object"))
 	if maybe(rt) {
@@ -121,7 +124,7 @@ func message(rt *rapid.T, role string) *tree {
 	if maybe(rt) {
 		m.set("name", text(rt))
 	}
-	if maybe(rt) && maybe(rt) {
+	if seldom(rt) {
 		m.set("x-unknown", data(rt, 2))
 	}
 	return m
@@ -133,7 +136,7 @@ func turns(rt *rapid.T) []*tree {
 	if maybe(rt) {
 		all = append(all, message(rt, "system"))
 	}
-	if maybe(rt) && maybe(rt) {
+	if seldom(rt) {
 		all = append(all, message(rt, "developer"))
 	}
 	for n := range rapid.IntRange(0, 4).Draw(rt, "turns") {
@@ -172,7 +175,7 @@ func chat(rt *rapid.T) *tree {
 		}
 	}
 	for _, name := range []string{"chat_template_kwargs", "documents", "metadata", "x-unknown", "response_format", "cache_salt"} {
-		if maybe(rt) && maybe(rt) {
+		if seldom(rt) {
 			t.set(name, data(rt, 2))
 		}
 	}

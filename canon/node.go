@@ -95,22 +95,9 @@ func (d *doc) nameAt(k uint32) []byte {
 	return d.src[n.start:n.end]
 }
 
-// get returns the value of the member of the object at i with that name, or 0,
-// which is never a member's value. It must not be called once the writer has
-// written that object; find may be.
-func (d *doc) get(i uint32, name string) uint32 {
-	if d.nodes[i].kind != kindObject {
-		return 0
-	}
-	for k, end := i+1, d.nodes[i].aux; k < end; k = d.next(k + 1) {
-		if string(d.nameAt(k)) == name {
-			return k + 1
-		}
-	}
-	return 0
-}
-
-// find is get for a name that a rule knows.
+// find returns the value of the member of the object at i with that name, or 0,
+// which is never a member's value. It may be called once the writer has written
+// that object, too.
 func (d *doc) find(i uint32, name nameID) uint32 {
 	if d.nodes[i].kind != kindObject {
 		return 0

@@ -72,16 +72,6 @@ type field struct {
 // shape is the list of the fields of a typed object.
 type shape []field
 
-// find returns the field with that name, or nil.
-func (s shape) find(name []byte) *field {
-	for i := range s {
-		if s[i].name == string(name) {
-			return &s[i]
-		}
-	}
-	return nil
-}
-
 // The cache markers of Anthropic and OpenAI. vLLM reads neither; they move from
 // turn to turn (sgl-project/sglang#36877).
 var (

@@ -145,14 +145,6 @@ func (t *tree) at(path ...any) *tree {
 	return t
 }
 
-func (t *tree) names() []string {
-	var names []string
-	for _, k := range t.kids {
-		names = append(names, k.name)
-	}
-	return names
-}
-
 // sorted is the tree with the members of every object sorted: what two
 // documents have in common that differ in member order alone.
 func (t *tree) sorted() *tree {

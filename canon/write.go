@@ -30,7 +30,6 @@ type writer struct {
 	members   []member    // of the objects that are open
 	order     []uint32    // nodes of list elements, for lists that are reordered
 	moved     []reordered // lists whose first parts move, in document order
-	ids       []uint32    // nodes of the ids of a batch
 	root      []member    // of the root, in the order written
 	stable    bool        // at Stable and Strong
 	strong    bool        // at Strong

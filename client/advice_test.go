@@ -282,3 +282,17 @@ func BenchmarkAdvice(b *testing.B) {
 		tr.stats.Advice()
 	}
 }
+
+func TestSuggestedLengthSpreads(t *testing.T) {
+	a := Advice{Estimates: []StrategyEstimate{
+		{Random, 0, .99, .25, .01},             // not a length
+		{FixedPrefix, 1024, .81, .99, .75},     // most hits, all of them at one instance
+		{FixedPrefix, 2048, .70, .30, .400},    // as good in work, fewer hits
+		{FixedPrefix, 4096, .75, .30, .395},    // one of three equals
+		{FixedPrefix, 8192, .749, .29, .39},    // the middle one
+		{FixedPrefix, 16384, .7505, .31, .405}, // the third
+		{FixedPrefix, 32768, .60, .28, .45},
+	}}
+	a.suggest()
+	require.Equal(t, 8192, a.PrefixLength)
+}

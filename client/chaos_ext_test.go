@@ -97,7 +97,7 @@ func (c *countedConn) Close() error {
 }
 
 func chaosRequest(prompt int) openai.ChatCompletionRequest {
-	return openai.ChatCompletionRequest{Model: "sim-70b", MaxTokens: 12, Messages: []openai.ChatCompletionMessage{
+	return openai.ChatCompletionRequest{Model: "sim-70b", MaxCompletionTokens: 12, Messages: []openai.ChatCompletionMessage{
 		{Role: "system", Content: strings.Repeat("You answer at length. ", 20)},
 		{Role: "user", Content: fmt.Sprintf("Question number %d, if you please.", prompt)}}}
 }

@@ -114,6 +114,15 @@ func (k *checkup) traffic(c *Client) {
 		k.find(CachedTokensUnreported, WarningFinding, "",
 			fmt.Sprintf("none of %d answers told how many tokens came from the cache", s.Unreported), adviseReporting)
 	}
+	k.habits(s.Advice())
+}
+
+// habits looks at what the client's prompts have in common.
+func (k *checkup) habits(a Advice) {
+	if a.Verdict == NotWorthIt && a.Instances > 1 {
+		k.find(PrefixRoutingIdle, InfoFinding, "", "prefix routing is not worth it for the calls of late: "+a.Reason,
+			"nothing, or client.LeastOutstanding as the strategy; Stats().Advice() and canon.Lint say more")
+	}
 }
 
 const adviseReporting = "start vLLM with --enable-prompt-tokens-details; without it the hit rate is unknown and placement learns less"

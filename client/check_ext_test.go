@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prefixwise/prefixwise/client"
@@ -221,6 +222,24 @@ func TestCheckOfAFleetThatIsNone(t *testing.T) {
 	found = c.Check(ctx)
 	require.Len(t, found, 1)
 	require.Equal(t, client.NoEndpoints, found[0].Code)
+}
+
+func TestCheckLooksAtTraffic(t *testing.T) {
+	silent := vllmsim.Config{NoPromptTokensDetails: true, TimeScale: 500}
+	c, err := client.New(client.WithEndpoints(checked{engine: silent}.start(t), checked{engine: silent}.start(t)))
+	require.NoError(t, err)
+	defer c.Close()
+	for i := range 200 {
+		_, err := c.CreateCompletion(t.Context(), openai.CompletionRequest{Model: "sim-70b", MaxTokens: 1,
+			Prompt: strings.Repeat(fmt.Sprint(i, " "), 400)})
+		require.NoError(t, err)
+	}
+	found := c.Check(t.Context())
+	require.Len(t, found, 2, found.String())
+	require.Equal(t, client.CachedTokensUnreported, found[0].Code)
+	require.Contains(t, found[0].Message, "none of 200 answers")
+	require.Equal(t, client.PrefixRoutingIdle, found[1].Code)
+	require.Contains(t, found[1].Message, "little in common")
 }
 
 func TestCheckEndsWithItsContext(t *testing.T) {

@@ -22,6 +22,7 @@ const (
 	NoEndpoints            FindingCode = "no-endpoints"             // nothing is known to send to
 	FewEndpoints           FindingCode = "few-endpoints"            // there is nothing to choose
 	PrefixesIgnored        FindingCode = "prefixes-ignored"         // the strategy does not look at prefixes
+	PrefixRoutingIdle      FindingCode = "not-worth-it"             // prompts have too little in common
 	Unreachable            FindingCode = "unreachable"              // no answer
 	EndpointUnhealthy      FindingCode = "unhealthy"                // /health says so
 	Redirected             FindingCode = "redirected"               // something in front of the engine answers

@@ -127,7 +127,7 @@ func parting(earlier, later []canon.Boundary) (divergence, bool) {
 func (h *history) divergences() []divergence {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := slices.Clone(h.recent)
+	all := append([]divergence{}, h.recent...) // an empty list in JSON, not null
 	slices.Reverse(all)
 	return all
 }

@@ -112,6 +112,7 @@ func TestDebugPageOfFleetsOfAllSizes(t *testing.T) {
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &view))
 			require.Len(t, view.Endpoints, n)
 			require.NotNil(t, view.Prefixes, "an empty list, not null")
+			require.NotNil(t, view.Divergences)
 			require.Equal(t, "too little data", view.Advice.Verdict)
 		}
 	}
@@ -150,7 +151,7 @@ func busyDebug(t testing.TB) *client.Client {
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	require.NoError(t, c.Ready(t.Context()))
 	ask := func(ctx context.Context, messages ...openai.ChatCompletionMessage) {
-		stream, err := c.CreateChatCompletionStream(ctx, openai.ChatCompletionRequest{Model: "sim-70b", Messages: messages, MaxTokens: 4})
+		stream, err := c.CreateChatCompletionStream(ctx, openai.ChatCompletionRequest{Model: "sim-70b", Messages: messages, MaxCompletionTokens: 4})
 		require.NoError(t, err)
 		for err == nil {
 			_, err = stream.Recv()

@@ -28,6 +28,13 @@
 // Other SDKs get the same through [Client.HTTPClient] or [Client.Transport]
 // together with [Client.BaseURL].
 //
+// # Does it help?
+//
+// [Client.Check] asks the fleet what stands in the way. [Stats.Advice] says from
+// the client's own traffic whether prefix routing is worth it, [WithExperiment]
+// compares it with another strategy on that traffic, and [Client.DebugHandler]
+// shows all of it on a page. They see hashes and lengths, never text.
+//
 // # Layers
 //
 // A call goes through package canon (canonical bytes and prefix hashes),

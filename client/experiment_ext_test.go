@@ -35,7 +35,7 @@ func converse(t *testing.T, c *client.Client, n int) {
 					Content: fmt.Sprintf("%d.%d: ", i, k) + strings.Repeat("and the ships, how many? ", 40+i%7)})
 			}
 			stream, err := c.CreateChatCompletionStream(t.Context(), openai.ChatCompletionRequest{
-				Model: "sim-70b", Messages: messages, MaxTokens: 2})
+				Model: "sim-70b", Messages: messages, MaxCompletionTokens: 2})
 			require.NoError(t, err)
 			for err == nil {
 				_, err = stream.Recv()
@@ -104,7 +104,7 @@ func TestConversationStaysInItsArm(t *testing.T) {
 	arm := map[string]string{}
 	ask := func(ctx context.Context, text string) (strategy string) {
 		ctx = client.WithTrace(ctx, &client.Trace{Done: func(d middleware.Done) { strategy = d.Strategy }})
-		_, err := c.CreateChatCompletion(ctx, openai.ChatCompletionRequest{Model: "sim-70b", MaxTokens: 1,
+		_, err := c.CreateChatCompletion(ctx, openai.ChatCompletionRequest{Model: "sim-70b", MaxCompletionTokens: 1,
 			Messages: []openai.ChatCompletionMessage{{Role: "user", Content: text}}})
 		require.NoError(t, err)
 		return strategy

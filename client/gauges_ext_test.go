@@ -56,7 +56,7 @@ func TestPlacementIsCarried(t *testing.T) {
 
 	moved := 0
 	for i := range 20 {
-		req := openai.ChatCompletionRequest{Model: "sim-70b", MaxTokens: 4, Messages: []openai.ChatCompletionMessage{
+		req := openai.ChatCompletionRequest{Model: "sim-70b", MaxCompletionTokens: 4, Messages: []openai.ChatCompletionMessage{
 			{Role: "user", Content: fmt.Sprintf("conversation %d %0800d", i, i)},
 		}}
 		first, err := anywhere.CreateChatCompletion(t.Context(), req)
@@ -79,7 +79,7 @@ func TestPlacementIsCarried(t *testing.T) {
 
 	// A token that stands for nothing is no error.
 	resp, err := c.CreateChatCompletion(client.WithPlacement(t.Context(), "p1.nonsense"), openai.ChatCompletionRequest{
-		Model: "sim-70b", MaxTokens: 1, Messages: []openai.ChatCompletionMessage{{Role: "user", Content: "hi"}}})
+		Model: "sim-70b", MaxCompletionTokens: 1, Messages: []openai.ChatCompletionMessage{{Role: "user", Content: "hi"}}})
 	require.NoError(t, err)
 	assert.NotEmpty(t, resp.Choices)
 }

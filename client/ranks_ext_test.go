@@ -76,7 +76,7 @@ func TestDataParallelRanks(t *testing.T) {
 	}
 	ask := func(i int, turns ...openai.ChatCompletionMessage) (openai.ChatCompletionMessage, string) {
 		request := question(fmt.Sprintf("conversation %d: %s", i, strings.Repeat("tell me more. ", 100)))
-		request.Model, request.MaxTokens = "sim", 4
+		request.Model, request.MaxCompletionTokens = "sim", 4
 		request.Messages = append(request.Messages, turns...)
 		resp, err := c.CreateChatCompletion(t.Context(), request)
 		require.NoError(t, err)

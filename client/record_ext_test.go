@@ -26,7 +26,7 @@ func TestWithRecorder(t *testing.T) {
 	require.NoError(t, c.Ready(t.Context()))
 
 	ask := question("what is a secret?")
-	ask.Model, ask.MaxTokens = "sim", 4
+	ask.Model, ask.MaxCompletionTokens = "sim", 4
 	first, err := c.CreateChatCompletion(t.Context(), ask)
 	require.NoError(t, err)
 	ask.Messages = append(ask.Messages, first.Choices[0].Message, openai.ChatCompletionMessage{Role: "user", Content: "go on"})

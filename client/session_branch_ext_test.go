@@ -17,7 +17,7 @@ import (
 func placeOf(t *testing.T, s *client.Session, model string) string {
 	t.Helper()
 	require.NoError(t, s.Append(user("and now?")))
-	resp, err := s.Complete(t.Context(), openai.ChatCompletionRequest{Model: model, MaxTokens: 2})
+	resp, err := s.Complete(t.Context(), openai.ChatCompletionRequest{Model: model, MaxCompletionTokens: 2})
 	require.NoError(t, err)
 	return resp.Header().Get("X-Prefixwise-Endpoint")
 }

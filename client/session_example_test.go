@@ -37,7 +37,7 @@ func ExampleSession() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	req := openai.ChatCompletionRequest{Model: "sim", Tools: tools, ToolChoice: "required", MaxTokens: 40}
+	req := openai.ChatCompletionRequest{Model: "sim", Tools: tools, ToolChoice: "required", MaxCompletionTokens: 40}
 	for {
 		resp, err := s.Complete(ctx, req)
 		if err != nil {

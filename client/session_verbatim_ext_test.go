@@ -187,8 +187,8 @@ func TestSessionRequestMembers(t *testing.T) {
 	s := newClient(t, engine.url).Session("")
 	require.NoError(t, s.Append(user("go")))
 	ctx := client.WithExtraBody(t.Context(), map[string]any{"priority": 3, "messages": "overridden"})
-	_, err := s.Complete(ctx, openai.ChatCompletionRequest{Model: "m", MaxTokens: 7, Tools: []openai.Tool{{Type: "function", Function: &openai.FunctionDefinition{Name: "f"}}}})
+	_, err := s.Complete(ctx, openai.ChatCompletionRequest{Model: "m", MaxCompletionTokens: 7, Tools: []openai.Tool{{Type: "function", Function: &openai.FunctionDefinition{Name: "f"}}}})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"model":"m","max_tokens":7,"priority":3,"messages":[{"role":"user","content":"go"}],"stream":false,
+	require.JSONEq(t, `{"model":"m","max_completion_tokens":7,"priority":3,"messages":[{"role":"user","content":"go"}],"stream":false,
 		"tools":[{"type":"function","function":{"name":"f"}}]}`, string(engine.requests()[0]))
 }

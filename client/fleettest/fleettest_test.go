@@ -30,9 +30,9 @@ func dial(url string) *openai.Client {
 
 func ask(text string) openai.ChatCompletionRequest {
 	return openai.ChatCompletionRequest{
-		Model:     "sim-70b",
-		MaxTokens: 8,
-		Messages:  []openai.ChatCompletionMessage{{Role: "user", Content: text}},
+		Model:               "sim-70b",
+		MaxCompletionTokens: 8,
+		Messages:            []openai.ChatCompletionMessage{{Role: "user", Content: text}},
 	}
 }
 
@@ -46,8 +46,8 @@ func Example() {
 	c := openai.NewClientWithConfig(cfg)
 	for range 2 {
 		resp, err := c.CreateChatCompletion(context.Background(), openai.ChatCompletionRequest{
-			Model:     "sim-70b",
-			MaxTokens: 8,
+			Model:               "sim-70b",
+			MaxCompletionTokens: 8,
 			Messages: []openai.ChatCompletionMessage{
 				{Role: "system", Content: strings.Repeat("You are a patient assistant. ", 20)},
 				{Role: "user", Content: "Hello!"},
@@ -99,7 +99,7 @@ func TestKillCutsStreams(t *testing.T) {
 	fleet := fleettest.New(1, fleettest.Config{})
 	defer fleet.Close()
 	req := ask("hi")
-	req.MaxTokens, req.Stream = 1000, true
+	req.MaxCompletionTokens, req.Stream = 1000, true
 	s, err := dial(fleet.URL(0)).CreateChatCompletionStream(t.Context(), req)
 	require.NoError(t, err)
 	defer s.Close()

@@ -32,7 +32,7 @@ func Example() {
 	}
 	defer c.Close()
 
-	_, err = c.CreateChatCompletion(context.Background(), openai.ChatCompletionRequest{Model: "sim", MaxTokens: 8,
+	_, err = c.CreateChatCompletion(context.Background(), openai.ChatCompletionRequest{Model: "sim", MaxCompletionTokens: 8,
 		Messages: []openai.ChatCompletionMessage{{Role: "user", Content: "What is a prefix cache?"}}})
 	if err != nil {
 		log.Fatal(err)
@@ -43,7 +43,7 @@ func Example() {
 		for _, a := range span.Attributes {
 			switch a.Key {
 			case "prefixwise.attempts", "prefixwise.reason", "gen_ai.usage.output_tokens":
-				fmt.Printf("  %s: %s\n", a.Key, a.Value.Emit())
+				fmt.Printf("  %s: %s\n", a.Key, a.Value.String())
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func (s *sent) RoundTrip(req *http.Request) (*http.Response, error) {
 var prompt = strings.Repeat("It is always the same text that is asked about. ", 20)
 
 func question(model string) openai.ChatCompletionRequest {
-	return openai.ChatCompletionRequest{Model: model, MaxTokens: 8,
+	return openai.ChatCompletionRequest{Model: model, MaxCompletionTokens: 8,
 		Messages: []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: prompt}}}
 }
 

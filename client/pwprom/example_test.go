@@ -31,7 +31,7 @@ func Example() {
 	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer
 	registry.MustRegister(metrics)
 
-	_, err = c.CreateChatCompletion(context.Background(), openai.ChatCompletionRequest{Model: "sim", MaxTokens: 8,
+	_, err = c.CreateChatCompletion(context.Background(), openai.ChatCompletionRequest{Model: "sim", MaxCompletionTokens: 8,
 		Messages: []openai.ChatCompletionMessage{{Role: "user", Content: "What is a prefix cache?"}}})
 	if err != nil {
 		log.Fatal(err)

@@ -35,7 +35,7 @@ func (c customer) serve(ctx context.Context, t *teller) error {
 			if step++; step > maxSteps {
 				return fmt.Errorf("the agent is not done after %d steps", maxSteps)
 			}
-			request := openai.ChatCompletionRequest{Tools: tools, MaxTokens: 300}
+			request := openai.ChatCompletionRequest{Tools: tools, MaxCompletionTokens: 300}
 			if c.must != nil && c.must[step-1] != "" {
 				request.ToolChoice = openai.ToolChoice{Type: openai.ToolTypeFunction, Function: openai.ToolFunction{Name: c.must[step-1]}}
 			}

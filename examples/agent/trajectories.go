@@ -55,7 +55,7 @@ func (r trajectory) replay(ctx context.Context, t *teller) error {
 		if i == 0 || m.Role != openai.ChatMessageRoleAssistant {
 			continue
 		}
-		if _, err := t.ask(ctx, t.client.CreateChatCompletion, r.Messages[:i], openai.ChatCompletionRequest{Messages: r.Messages[:i], MaxTokens: replayTokens}); err != nil {
+		if _, err := t.ask(ctx, t.client.CreateChatCompletion, r.Messages[:i], openai.ChatCompletionRequest{Messages: r.Messages[:i], MaxCompletionTokens: replayTokens}); err != nil {
 			return err
 		}
 	}

@@ -81,9 +81,9 @@ func (p program) stream(ctx context.Context, request openai.ChatCompletionReques
 
 func (p program) request(chat chats.Chat) openai.ChatCompletionRequest {
 	r := openai.ChatCompletionRequest{
-		Model:     p.model,
-		MaxTokens: chats.MaxTokens,
-		Messages:  []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleSystem, Content: chat.System}},
+		Model:               p.model,
+		MaxCompletionTokens: chats.MaxTokens,
+		Messages:            []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleSystem, Content: chat.System}},
 	}
 	for _, turn := range chat.Turns {
 		role := openai.ChatMessageRoleUser

@@ -120,9 +120,9 @@ func cases(t *testing.T) []chatCase {
 
 	text := chatCase{
 		name: "text with markup",
-		ours: openai.ChatCompletionRequest{Model: "m", MaxTokens: 20, Messages: []openai.ChatCompletionMessage{
+		ours: openai.ChatCompletionRequest{Model: "m", MaxCompletionTokens: 20, Messages: []openai.ChatCompletionMessage{
 			{Role: "system", Content: system}, {Role: "user", Content: question}}},
-		official: official.ChatCompletionNewParams{Model: "m", MaxTokens: official.Int(20), Messages: []official.ChatCompletionMessageParamUnion{
+		official: official.ChatCompletionNewParams{Model: "m", MaxCompletionTokens: official.Int(20), Messages: []official.ChatCompletionMessageParamUnion{
 			official.SystemMessage(system), official.UserMessage(question)}},
 	}
 

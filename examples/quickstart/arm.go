@@ -21,7 +21,7 @@ import (
 const readyTimeout = 15 * time.Second
 
 // runArm sends the whole traffic with one policy.
-func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, stderr io.Writer) (result, error) {
+func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page *page, stderr io.Writer) (result, error) {
 	var fleet discovery.Resolver
 	var err error
 	if s.endpoints == "" {
@@ -47,6 +47,7 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, stde
 		return result{}, err
 	}
 	defer c.Close()
+	page.show(c)
 	model, err := modelOf(ctx, c, s.model)
 	if err != nil {
 		return result{}, err
@@ -143,7 +144,7 @@ func (a *arm) run(ctx context.Context, t *thread) {
 		// Earlier requests are still to be read, so their messages are not written over.
 		messages = append(messages[:len(messages):len(messages)], turn.add...)
 		answer := a.ask(ctx, t.session, openai.ChatCompletionRequest{
-			Model: a.model, Messages: messages, Tools: t.tools, MaxTokens: turn.limit,
+			Model: a.model, Messages: messages, Tools: t.tools, MaxCompletionTokens: turn.limit,
 			StreamOptions: &openai.StreamOptions{IncludeUsage: true},
 		})
 		if answer.err != nil {

@@ -44,6 +44,12 @@
 // answered if that is later. The cache of one engine holds 146,000 tokens, a
 // quarter of what the whole traffic would fill.
 //
+// # The page
+//
+// With -debug localhost:6060 the client's own page (client.Client.DebugHandler)
+// is served there while the traffic runs, first for random and then for prefix
+// routing.
+//
 // # The figures
 //
 // The hit rate is the sum of cached_tokens over the sum of prompt_tokens, from

@@ -21,7 +21,8 @@ const (
 	exitInterrupted = 128 + int(syscall.SIGINT) // as shells report it
 )
 
-const usage = `Usage: quickstart [-json] [-endpoints LIST] [-model NAME]
+const usage = `Usage: quickstart [-json] [-endpoints LIST] [-model NAME] [-debug ADDRESS]
+       [-record FILE]
 
 Sends the same traffic through a fleet with random and then with prefix routing,
 and compares them. Without -endpoints the fleet is four simulated engines on
@@ -45,6 +46,7 @@ type settings struct {
 	endpoints string // "" for the simulated fleet
 	model     string
 	json      bool
+	debug     string // address of the client's page; "" for none
 	record    string
 }
 
@@ -59,6 +61,7 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 		"run on these instances: a comma-separated `list` of URLs, dns+http://… and srv+http://…; the default is that of PREFIXWISE_ENDPOINTS, or the simulated fleet")
 	flags.StringVar(&s.model, "model", "", "the model's `name`; the default is the first that the fleet serves")
 	flags.BoolVar(&s.json, "json", false, "print one JSON object a line instead of the table")
+	flags.StringVar(&s.debug, "debug", "", "serve the client's page at this `address` while the traffic runs, such as localhost:6060")
 	flags.StringVar(&s.record, "record", "", "write the requests of each policy to `file`-policy.jsonl, for examples/replay")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -86,9 +89,15 @@ func run(ctx context.Context, args []string, m mix, stdout, stderr io.Writer) in
 	case err != nil:
 		return exitUsage
 	}
+	page, err := servePage(s.debug, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "quickstart:", err)
+		return exitFailed
+	}
+	defer page.close()
 	var results []result
 	for _, policy := range []client.Strategy{client.Random, client.Affinity} {
-		r, err := runArm(ctx, s, m, policy, stderr)
+		r, err := runArm(ctx, s, m, policy, page, stderr)
 		if ctx.Err() != nil {
 			fmt.Fprintln(stderr, "interrupted")
 			return exitInterrupted

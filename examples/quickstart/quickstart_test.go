@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,40 @@ func TestInterrupt(t *testing.T) {
 	})
 	require.Equal(t, exitInterrupted, run(ctx, nil, m, &out, say))
 	require.Empty(t, out.String())
+}
+
+func TestPage(t *testing.T) {
+	t.Setenv("PREFIXWISE_ENDPOINTS", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	m := small
+	m.span = time.Hour
+	address := make(chan string, 1)
+	say := writerFunc(func(p []byte) (int, error) {
+		if _, url, found := strings.Cut(string(p), "http://"); found {
+			address <- "http://" + strings.TrimSpace(url)
+		}
+		return len(p), nil
+	})
+	status := make(chan int)
+	go func() { status <- run(ctx, []string{"-debug", "127.0.0.1:0"}, m, io.Discard, say) }()
+	url := <-address
+	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	require.Eventually(t, func() bool {
+		resp, err := browser.Get(url)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode == http.StatusOK && strings.Contains(string(text), "4 endpoints, strategy <code>random</code>")
+	}, 10*time.Second, 10*time.Millisecond)
+	cancel()
+	require.Equal(t, exitInterrupted, <-status)
+	_, err := browser.Get(url)
+	require.Error(t, err, "it ends with the program")
+
+	var out bytes.Buffer
+	require.Equal(t, exitFailed, run(t.Context(), []string{"-debug", "nowhere.invalid:x"}, small, io.Discard, &out))
+	require.Contains(t, out.String(), "the page cannot be served")
 }
 
 type writerFunc func([]byte) (int, error)

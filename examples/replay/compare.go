@@ -153,20 +153,31 @@ func (c *comparison) measureAll(ctx context.Context) error {
 	block := s.blockOf(cmp.Or(f.block, t.block))
 	c.trace = t.refined(block)
 	c.infinite = c.trace.infiniteHitRate()
-	layouts := t.layouts()
+	err = c.measureArms(ctx, t, block)
+	if len(c.rows) > 0 { // also of what was interrupted
+		c.printHead(t)
+	}
+	for _, r := range c.rows {
+		c.printRow(r)
+	}
+	return err
+}
+
+func (c *comparison) measureArms(ctx context.Context, t *trace, block int) error {
+	s, layouts := c.settings, t.layouts()
 	for n := range s.seeds {
 		for _, clients := range s.clients {
 			for _, p := range s.policies {
-				r := c.row(p, clients)
 				a := arm{policy: p, clients: clients, seed: s.seed + uint64(n)}
 				title := fmt.Sprintf("%s, clients: %d, run %d of %d", p.name, clients, n+1, s.seeds)
-				trial, err := measure(ctx, s, t, layouts, f, a, func(status func() string) func() { return c.watch(title, status) })
+				trial, err := measure(ctx, s, t, layouts, c.fleet, a, func(status func() string) func() { return c.watch(title, status) })
 				if err != nil {
 					return err
 				}
-				if len(c.rows) == 1 && n == 0 && c.trace.learn(trial, block) {
+				if len(c.rows) == 0 && c.trace.learn(trial, block) {
 					c.infinite = c.trace.infiniteHitRate()
 				}
+				r := c.row(p, clients)
 				r.curves.add(trial)
 				if err := c.add(&r.results, trial); err != nil {
 					return err
@@ -183,10 +194,6 @@ func (c *comparison) measureAll(ctx context.Context) error {
 				}
 			}
 		}
-	}
-	c.printHead(t)
-	for _, r := range c.rows {
-		c.printRow(r)
 	}
 	return nil
 }

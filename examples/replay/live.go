@@ -227,7 +227,7 @@ func (l *live) ask(ctx context.Context, r *request, path string, body []byte, o 
 		}
 	}
 	o.err = cmpError(err, done.Err)
-	o.first, o.total, o.attempts, o.away = done.FirstByte, done.Total, done.Attempts, done.Overflow
+	o.first, o.total, o.attempts, o.overflow = done.FirstByte, done.Total, done.Attempts, done.Overflow
 	o.prompt, o.cached, o.output = max(done.PromptTokens, 0), done.CachedTokens, max(done.CompletionTokens, 0)
 	if i, ok := l.index[done.Endpoint]; ok && o.err == nil {
 		o.instance = i

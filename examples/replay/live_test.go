@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -67,4 +70,71 @@ func TestSurvivesADyingEndpoint(t *testing.T) {
 	require.LessOrEqual(t, m.Live.Failed, 12, m.Live.FirstError)
 	require.False(t, fleet.Stats()[1].Alive)
 	require.Less(t, m.Shares[1], m.Shares[0])
+}
+
+// A log has the requests themselves, and a recording only their hashes: both can
+// be sent, and both find in the caches what they share.
+func TestMeasuresLogsAndRecordings(t *testing.T) {
+	fleet := fleettest.New(2, fleettest.Config{TimeScale: 50, OutputTokens: 20})
+	defer fleet.Close()
+	dir := t.TempDir()
+	log, recording := filepath.Join(dir, "log.jsonl"), filepath.Join(dir, "recording.jsonl")
+	var b strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&b, "{\"timestamp\":%g,\"body\":%s}\n", 1764000000+float64(i)/50, strings.ReplaceAll(body(i%5), "question", fmt.Sprint("case", i/5)))
+	}
+	require.NoError(t, os.WriteFile(log, []byte(b.String()), 0o600))
+	var out, errs bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"-trace", log, "-anonymize", recording}, &out, &errs), errs.String())
+	for _, file := range []string{log, recording} {
+		got := byKind(replayed(t, "-endpoints", strings.Join(fleet.URLs(), ","), "-trace", file, "-policies", "affinity", "-apart", "reset", "-output", "5", "-speed", "50"))
+		m, p := got["measured affinity"], got["predicted affinity"]
+		require.Equal(t, 60, m.Requests, m.Live.FirstError)
+		require.Greater(t, m.HitRate, .5)
+		require.InDelta(t, p.HitRate, m.HitRate, .08)
+		require.InEpsilon(t, p.PromptTokens, m.PromptTokens, .1)
+	}
+}
+
+// What was measured before an interrupt is shown.
+func TestInterruptedMeasurement(t *testing.T) {
+	fleet := fleettest.New(2, fleettest.Config{TimeScale: 50})
+	defer fleet.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	say := writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "affinity, ") { // the second arm begins
+			cancel()
+		}
+		return len(p), nil
+	})
+	var out bytes.Buffer
+	require.Equal(t, exitInterrupted, run(ctx, []string{"-endpoints", strings.Join(fleet.URLs(), ","), "-trace", "gen:documents:documents=4,length=500,arrivals=100",
+		"-policies", "random,affinity", "-progress"}, &out, say))
+	require.Contains(t, out.String(), "\nrandom ")
+	require.NotContains(t, out.String(), "\naffinity ")
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestEndpointsThatCannotBeMeasured(t *testing.T) {
+	fleet := fleettest.New(1, fleettest.Config{})
+	defer fleet.Close()
+	dead := fleettest.New(1, fleettest.Config{})
+	url := dead.URL(0)
+	dead.Close()
+	for want, args := range map[string][]string{
+		"connection refused":                    {"-endpoints", url},
+		`does not serve "other"; it serves`:     {"-endpoints", fleet.URL(0), "-model", "other"},
+		"the client has no option for floor":    {"-endpoints", fleet.URL(0), "-policies", "bounded-load:floor=4"},
+		"the same":                              {"-endpoints", fleet.URL(0) + "," + fleet.URL(0)},
+		"-instances is for simulations":         {"-endpoints", fleet.URL(0), "-instances", "3"},
+		"-apart is \"none\"; use salt or reset": {"-endpoints", fleet.URL(0), "-apart", "none"},
+	} {
+		var out, errs bytes.Buffer
+		require.NotZero(t, run(t.Context(), append([]string{"-trace", "gen:documents"}, args...), &out, &errs))
+		require.Contains(t, errs.String(), want)
+	}
 }

@@ -15,7 +15,7 @@ type outcome struct {
 	cached   int           // tokens of the prompt that came from a cache; -1: the engine did not say
 	output   int           // tokens
 	instance int           // that answered, -1: none did
-	away     bool          // not at the instance that hashing prefers
+	overflow bool          // it would have gone elsewhere in an idle and healthy fleet
 	attempts int
 	err      error
 }

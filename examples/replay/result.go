@@ -29,7 +29,7 @@ type result struct {
 	ShareMax        float64 `json:"share_max"`
 	PrefillShareMax float64 `json:"prefill_share_max"` // of all tokens computed, at the instance with the most
 	PrefillMaxMean  float64 `json:"prefill_max_mean"`  // the same over the mean of all instances
-	OverflowRate    float64 `json:"overflow_rate"`     // of picks that did not go home
+	OverflowRate    float64 `json:"overflow_rate"`     // of requests that would have gone elsewhere in an idle and healthy fleet
 	Throughput      float64 `json:"throughput"`        // prompt and output tokens a second
 	RequestRate     float64 `json:"request_rate"`      // requests a second
 
@@ -63,7 +63,7 @@ const afterChange = 10 * time.Minute
 func (r *trial) result() result {
 	s := result{Kind: r.kind, Policy: r.arm.policy.name, Clients: r.arm.clients, Seed: r.arm.seed}
 	var ttft, total, late []float64
-	var prompt, output, known, cached, away float64
+	var prompt, output, known, cached, overflow float64
 	var afterPrompt, afterCached float64
 	var afterTTFT []float64
 	var begin, end time.Duration
@@ -91,8 +91,8 @@ func (r *trial) result() result {
 		if o.cached >= 0 {
 			known, cached = known+float64(o.prompt), cached+float64(o.cached)
 		}
-		if o.away {
-			away++
+		if o.overflow {
+			overflow++
 		}
 		if o.instance >= 0 {
 			picks[o.instance]++
@@ -113,7 +113,7 @@ func (r *trial) result() result {
 	}
 	s.TTFTMean, s.TTFT50, s.TTFT90, s.TTFT99 = mean(ttft), quantile(ttft, .5), quantile(ttft, .9), quantile(ttft, .99)
 	s.Total50, s.Total90, s.Total99 = quantile(total, .5), quantile(total, .9), quantile(total, .99)
-	s.OverflowRate = away / answered
+	s.OverflowRate = overflow / answered
 	s.Throughput, s.RequestRate = (prompt+output)/span, answered/span
 	for _, n := range picks {
 		s.Shares = append(s.Shares, float64(n)/answered)

@@ -283,10 +283,9 @@ func (s *simulation) observe(f *flight, e vllmsim.Event) {
 		FirstByte: f.first, Total: e.At - f.sent, Remote: true,
 	})
 	s.inFlight--
-	home := f.lease.Home()
 	s.trial.outcomes = append(s.trial.outcomes, outcome{
 		request: f.request.position, sent: f.sent, first: f.first, total: e.At - f.sent, prompt: f.request.prompt, cached: f.cached, output: f.request.output,
-		instance: s.byID[f.lease.Endpoint()].number, away: home != "" && home != f.lease.Endpoint(), attempts: 1,
+		instance: s.byID[f.lease.Endpoint()].number, overflow: f.lease.Reason().Overflow(), attempts: 1,
 	})
 	if next := f.request.next; next != nil {
 		at := e.At + f.request.think

@@ -25,7 +25,7 @@ var columns = []column{
 			100*average(results, func(r result) float64 { return r.ShareMax }))
 	}},
 	{"prefill", 8, "prefill, most over mean", meanOf("%.2f", func(r result) float64 { return r.PrefillMaxMean })},
-	{"away %", 7, "away from home, %", meanOf("%.1f", func(r result) float64 { return 100 * r.OverflowRate })},
+	{"overflow %", 10, "overflow, %", meanOf("%.1f", func(r result) float64 { return 100 * r.OverflowRate })},
 	{"tok/s", 8, "tokens/s", meanOf("%.0f", func(r result) float64 { return r.Throughput })},
 }
 

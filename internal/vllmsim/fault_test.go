@@ -209,7 +209,7 @@ func TestDrainFinishesWhatItHas(t *testing.T) {
 func TestAbortEndsWhatIsInFlight(t *testing.T) {
 	f := start(t, Config{TimeScale: 1})
 	req := user("x")
-	req.MaxTokens = 10000
+	req.MaxCompletionTokens = 10000
 	s, err := f.CreateChatCompletionStream(t.Context(), req)
 	require.NoError(t, err)
 	defer s.Close()
@@ -234,7 +234,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	answer := make(chan string)
 	go func() {
 		req := user("x")
-		req.MaxTokens = 100000
+		req.MaxCompletionTokens = 100000
 		r, err := f.CreateChatCompletion(context.Background(), req)
 		if err != nil {
 			answer <- err.Error()

@@ -62,7 +62,7 @@ func (f *fixture) get(t *testing.T, path string) (int, string) {
 }
 
 func user(text string) openai.ChatCompletionRequest {
-	return openai.ChatCompletionRequest{Model: DefaultModel, MaxTokens: 10,
+	return openai.ChatCompletionRequest{Model: DefaultModel, MaxCompletionTokens: 10,
 		Messages: []openai.ChatCompletionMessage{{Role: "user", Content: text}}}
 }
 
@@ -171,7 +171,7 @@ func TestManyAnswers(t *testing.T) {
 func TestOutputLength(t *testing.T) {
 	f := start(t, Config{OutputTokens: 40})
 	req := user("hi")
-	req.MaxTokens, req.MaxCompletionTokens = 0, 0
+	req.MaxCompletionTokens, req.MaxCompletionTokens = 0, 0
 	r, err := f.CreateChatCompletion(t.Context(), req)
 	require.NoError(t, err)
 	require.LessOrEqual(t, r.Usage.CompletionTokens, 40)
@@ -432,7 +432,7 @@ func TestFullQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req := user("x")
-	req.MaxTokens, req.Stream = 1000, true
+	req.MaxCompletionTokens, req.Stream = 1000, true
 	for range 2 { // the headers of a stream come when it is in the queue
 		s, err := f.CreateChatCompletionStream(ctx, req)
 		require.NoError(t, err)
@@ -453,7 +453,7 @@ func TestDisconnectAborts(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			req := user("x")
-			req.MaxTokens = 100000
+			req.MaxCompletionTokens = 100000
 			if stream {
 				s, err := f.CreateChatCompletionStream(ctx, req)
 				for err == nil {

@@ -12,7 +12,7 @@ import (
 
 func withTool(choice any) openai.ChatCompletionRequest {
 	req := user("find it")
-	req.MaxTokens = 100
+	req.MaxCompletionTokens = 100
 	req.ToolChoice = choice
 	req.Tools = []openai.Tool{{Type: "function", Function: &openai.FunctionDefinition{Name: "find", Parameters: json.RawMessage(
 		`{"type":"object","properties":{"q":{"type":"string"},"n":{"type":"integer"},"kind":{"enum":["a","b"]},"deep":{"type":"object","properties":{"x":{"type":"boolean"}}}}}`)}}}
@@ -78,7 +78,7 @@ func TestForcedToolCalls(t *testing.T) {
 	_, err := f.CreateChatCompletion(t.Context(), withTool(openai.ToolChoice{Type: "function", Function: openai.ToolFunction{Name: "other"}}))
 	require.ErrorContains(t, err, "400")
 	cut := withTool("required")
-	cut.MaxTokens = 3
+	cut.MaxCompletionTokens = 3
 	r, err := f.CreateChatCompletion(t.Context(), cut)
 	require.NoError(t, err)
 	require.Equal(t, openai.FinishReasonLength, r.Choices[0].FinishReason)

@@ -13,7 +13,7 @@ import (
 )
 
 func request(words ...string) openai.ChatCompletionRequest {
-	r := openai.ChatCompletionRequest{MaxTokens: 4}
+	r := openai.ChatCompletionRequest{MaxCompletionTokens: 4}
 	for _, w := range words {
 		r.Messages = append(r.Messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: strings.Repeat(w+" ", 40)})
 	}

@@ -1,0 +1,101 @@
+package affinity
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A router's memory does not grow with the conversations it has seen: what it
+// keeps of them is bounded, at 32 MiB unless told otherwise.
+func TestIndexMemoryIsBounded(t *testing.T) {
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	for _, bytes := range []int{0, 1 << 20} {
+		before := heap()
+		r := newRouter(t, Options{IndexBytes: bytes}, fleet(8)...)
+		q := turn(1, 25, 24)
+		for c := range uint64(4000) { // 100,000 prefixes, more than the small one holds
+			for i := range q.Boundaries {
+				q.Boundaries[i].Hash = mix(c<<8 + uint64(i) + 1)
+			}
+			q.Root = c + 1
+			l, err := r.Pick(&q)
+			require.NoError(t, err)
+			l.Release(Outcome{Status: 200, PromptTokens: 50_000, CachedTokens: 100, FirstByte: time.Second})
+		}
+		bound := 32 << 20
+		if bytes > 0 {
+			bound = bytes
+		}
+		grown := heap() - before
+		t.Logf("%d KiB for an index of %d KiB and the rest of a router", grown>>10, bound>>10)
+		require.LessOrEqual(t, grown, bound+256<<10, "and 256 KiB for all else")
+		require.LessOrEqual(t, bound, grown+256<<10, "it was there to be measured")
+		runtime.KeepAlive(r)
+	}
+}
+
+// Of many goroutines whose first picks come together, one makes the index.
+func TestOneIndex(t *testing.T) {
+	r := newRouter(t, Options{}, fleet(2)...)
+	made := make([]*index, 16)
+	var wg sync.WaitGroup
+	for i := range made {
+		wg.Go(func() { made[i] = r.index() })
+	}
+	wg.Wait()
+	for _, x := range made {
+		require.Same(t, made[0], x)
+	}
+}
+
+// BenchmarkIndex is what one prompt costs: 20 of its prefixes are looked up and
+// noted. Full means that nothing is known of it and others make room.
+func BenchmarkIndex(b *testing.B) {
+	for _, known := range []bool{true, false} {
+		for _, goroutines := range []int{1, 16} {
+			b.Run(fmt.Sprintf("known=%v/goroutines=%d", known, goroutines), func(b *testing.B) {
+				x := newIndex(defaultIndexBytes)
+				for i := range uint64(3 << 20) {
+					x.line(mix(i)).put(mix(i), uint16(i%8), time.Second)
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				var wg sync.WaitGroup
+				for g := range uint64(goroutines) {
+					wg.Go(func() {
+						var t trail
+						all := make([]Boundary, 20)
+						for n := range uint64(b.N / goroutines) {
+							first := (n*16 + g) % 4096 * 20 // each goroutine has prompts of its own
+							if !known {
+								first += (n/4096 + 1) << 32
+							}
+							for i := range all {
+								all[i] = Boundary{Hash: mix(3<<20 - 1 - first - uint64(i)), Bytes: 1000 << (i / 4)}
+								t.at[i].boundary = uint32(i)
+							}
+							t.n = len(all)
+							x.seek(&t, all)
+							for i := range all {
+								l := &x.lines[t.at[i].line]
+								l.get(all[i].Hash)
+								l.put(all[i].Hash, uint16(n%4), 2*time.Second)
+							}
+						}
+					})
+				}
+				wg.Wait()
+			})
+		}
+	}
+}
