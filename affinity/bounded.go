@@ -66,7 +66,10 @@ func first(g *group, slots []slot, seed uint64, may func(*slot) bool) int {
 }
 
 // A bound is the load above which a key's home is left: the larger of a floor
-// and factor * (total + 1) * weight / total weight, rounded up.
+// and factor * (total + 1) * weight / total weight, rounded up: the paper's
+// capacity of a bin is ⌈c·m/n⌉, without which few requests on many endpoints would
+// find no room at all. KubeAI compares without rounding, which comes to rounding
+// down.
 type bound struct {
 	floor int64
 	share uint64 // factor * (total + 1), with loadFraction bits after the point
