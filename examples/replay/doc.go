@@ -1,9 +1,9 @@
-// Replay shows what prefix routing would be worth for recorded traffic: it
-// sends a trace through a simulated fleet with one policy after the other and
-// compares the token hit rate, the time to first token, and how evenly the work
-// is spread.
+// Replay shows what prefix routing would be worth for recorded traffic: it sends
+// a trace or a log of requests through a fleet with one policy after the other,
+// compares the token hit rate, the time to first token, and how evenly the work is
+// spread, and says whether it pays.
 //
-//	go run ./examples/replay -trace conversation_trace.jsonl -cache 1000000
+//	go run ./examples/replay -trace requests.jsonl -instances 4 -html report.html
 //
 // # The fleet
 //
@@ -42,19 +42,35 @@
 //
 // # The traffic
 //
-// A trace has one JSON object a line, in the format of the traces published with
-// Mooncake (FAST'25): timestamp in milliseconds, input_length and output_length
-// in tokens, and hash_ids, one for each block of 512 tokens, equal where the
-// prompts are equal from the beginning to the end of that block. Two members are
-// optional: session, which otherwise is worked out from the hashes, and, on the
-// first line, block_size. There is no text; where a policy counts characters
-// there are four to a token. gen:heads and gen:chat make traffic instead (see
-// generate.go).
+// What kind of file it is, is found out by content (see read.go). A trace has one
+// JSON object a line, in the format of the traces published with Mooncake
+// (FAST'25): timestamp in milliseconds, input_length and output_length in tokens,
+// and hash_ids, one for each block of 512 tokens, equal where the prompts are
+// equal from the beginning to the end of that block. Two members are optional:
+// session, which otherwise is worked out from the hashes, and, on the first line,
+// block_size. There is no text; where a policy counts characters there are four to
+// a token.
+//
+// Logs of requests, and agents' trajectories, have text. Package canon finds the
+// boundaries at which their prompts can be shared, as in the client; what two
+// prompts share beyond their last common boundary is not counted. A recording of
+// middleware.Recorder has these boundaries and no text. Lengths in tokens are those
+// of the log's usage, or a token is 4 bytes.
+//
+// gen:heads, gen:chat and gen:documents make traffic instead (see generate.go).
+//
+// # The verdict
+//
+// It compares the best policy that looks at prefixes with the best that does not,
+// by mean time to first token, with the most clients. It says yes where that is
+// shorter and 3 points more are hit, or where it is shorter by 5 % and by more than
+// the spread of several runs.
 //
 // # The policies
 //
 // Each is a strategy of package affinity, with parameters after colons:
 // fixed-prefix:length=16384:concurrency=24, bounded-load:factor=1.25:floor=4,
 // affinity:gauges=0 (as if the engines had no /metrics). The concurrency of
-// fixed-prefix is divided among the clients.
+// fixed-prefix is divided among the clients. The rate of overflow is that of the
+// requests that would have gone elsewhere in an idle and healthy fleet.
 package main

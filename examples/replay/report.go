@@ -10,8 +10,9 @@ import (
 	"github.com/prefixwise/prefixwise/examples/replay/report"
 )
 
-// hitParts is how many parts of the time the plot of hit rates has.
-const hitParts = 40
+// hitParts is how many parts of the time the plot of hit rates has at most, and
+// partRequests how many requests are to be in one.
+const hitParts, partRequests = 40, 10
 
 // writeReport writes the page that -html asks for.
 func (c *comparison) writeReport(verdict string) error {
@@ -30,12 +31,13 @@ func (c *comparison) writeReport(verdict string) error {
 	for _, r := range c.rows {
 		p.Span = max(p.Span, r.curves.spans)
 	}
+	parts := min(hitParts, max(4, len(c.trace.requests)/partRequests))
 	for _, r := range c.rows {
 		name := r.policy.name
 		if len(s.clients) > 1 {
 			name += fmt.Sprintf(", clients: %d", r.clients)
 		}
-		p.Arms = append(p.Arms, report.Arm{Name: name, TTFT: r.curves.distribution(), Hits: r.curves.hits(hitParts, p.Span), Shares: r.curves.shares,
+		p.Arms = append(p.Arms, report.Arm{Name: name, TTFT: r.curves.distribution(), Hits: r.curves.hits(parts, p.Span), Shares: r.curves.shares,
 			Colour: policyNumber(s.policies, r.policy), Dash: slices.Index(s.clients, r.clients)})
 		p.Rows = append(p.Rows, report.Row{Name: r.policy.name, Cells: cells(r.results), Notes: notes(r.results)})
 		if len(r.predicted) > 0 {

@@ -33,9 +33,12 @@ func meanOf(form string, of func(result) float64) func([]result) string {
 	return func(results []result) string { return fmt.Sprintf(form, average(results, of)) }
 }
 
-// spreadOf shows the standard deviation beside the mean.
+// spreadOf shows the standard deviation beside the mean, where there is one.
 func spreadOf(form string, of func(result) float64) func([]result) string {
 	return func(results []result) string {
+		if len(results) < 2 {
+			return fmt.Sprintf(form, of(results[0]))
+		}
 		return fmt.Sprintf(form+" ±"+form, average(results, of), spread(each(results, of)))
 	}
 }
@@ -64,11 +67,19 @@ func (c *comparison) describe(t *trace) []string {
 		lines = append(lines, fmt.Sprintf("lengths: %.2f bytes of text to a token", t.bytesPerToken))
 	}
 	if c.fleet == nil {
-		return append(lines, fmt.Sprintf("simulated; times in seconds; mean of %d placements (± standard deviation); prefill: most over mean", s.seeds))
+		return append(lines, fmt.Sprintf("simulated; times in seconds; %s; prefill: most over mean", meansOf(s.seeds, "placement")))
 	}
 	return append(lines,
-		fmt.Sprintf("measured, and below each policy what the simulation predicts (engines of %d tokens); times in seconds; mean of %d runs (± standard deviation); prefill: most over mean", s.cache, s.seeds),
+		fmt.Sprintf("measured, and below each policy what the simulation predicts (engines of %d tokens); times in seconds; %s; prefill: most over mean", s.cache, meansOf(s.seeds, "run")),
 		fmt.Sprintf("text made of hashes has %.2f tokens a word", c.fleet.writer.tokensPerWord))
+}
+
+// meansOf says what a row is out of.
+func meansOf(n int, thing string) string {
+	if n == 1 {
+		return "one " + thing
+	}
+	return fmt.Sprintf("mean of %d %ss (± standard deviation)", n, thing)
 }
 
 // printHead prints what there is to replay, and the names of the columns.

@@ -67,7 +67,8 @@ func (c *comparison) verdict() string {
 	noise := spread(each(with.results, func(r result) float64 { return r.TTFTMean })) + spread(each(without.results, func(r result) float64 { return r.TTFTMean }))
 	figures := fmt.Sprintf("%s hits %.1f %% of the prompt tokens and %s %.1f %%; the mean time to first token is %s instead of %s",
 		with.policy.name, 100*hit(with), without.policy.name, 100*hit(without), inSeconds(ttft(with)), inSeconds(ttft(without)))
-	worth := faster >= worthTTFT && ttft(without)-ttft(with) > noise || hit(with)-hit(without) >= worthHits && faster > 0
+	several := len(with.results) > 1 // of one run the spread is not known
+	worth := several && faster >= worthTTFT && ttft(without)-ttft(with) > noise || hit(with)-hit(without) >= worthHits && faster > 0
 	if worth {
 		return c.pays(with, without, figures, faster, hit(with)-hit(without))
 	}

@@ -40,11 +40,10 @@ func drawHits(p Page, width, height int) template.HTML {
 	x.name = "time since the beginning"
 	c := newCanvas(width, height, "Hit rate over time, by policy", x, percentAxis())
 	for _, a := range p.Arms {
-		at, rate := make([]float64, len(a.Hits)), make([]float64, len(a.Hits))
+		var at, rate []float64
 		for k, h := range a.Hits {
-			at[k], rate[k] = (float64(k)+.5)/float64(len(a.Hits))*x.high, h
-			if h < 0 {
-				rate[k] = math.NaN()
+			if h >= 0 {
+				at, rate = append(at, (float64(k)+.5)/float64(len(a.Hits))*x.high), append(rate, h)
 			}
 		}
 		c.line(a.stroke(), at, rate)

@@ -62,26 +62,20 @@ func newCanvas(width, height int, label string, x, y axis) *canvas {
 func (c *canvas) px(v float64) float64 { return c.left + c.x.place(v)*(c.right-c.left) }
 func (c *canvas) py(v float64) float64 { return c.bottom - c.y.place(v)*(c.bottom-c.top) }
 
-// line draws a curve through points; one with a value that is no number ends a
-// piece of it.
+// line draws a curve through points.
 func (c *canvas) line(style string, xs, ys []float64) {
-	var path strings.Builder
-	pen := false
+	if len(xs) == 0 {
+		return
+	}
+	fmt.Fprintf(&c.b, `<path %s d="`, style)
 	for i := range xs {
-		if math.IsNaN(ys[i]) {
-			pen = false
-			continue
-		}
 		letter := 'L'
-		if !pen {
+		if i == 0 {
 			letter = 'M'
 		}
-		pen = true
-		fmt.Fprintf(&path, "%c%.1f %.1f", letter, c.px(xs[i]), c.py(ys[i]))
+		fmt.Fprintf(&c.b, "%c%.1f %.1f", letter, c.px(xs[i]), c.py(ys[i]))
 	}
-	if path.Len() > 0 {
-		fmt.Fprintf(&c.b, `<path %s d="%s"/>`, style, path.String())
-	}
+	c.b.WriteString(`"/>`)
 }
 
 // mark draws a numbered vertical line.

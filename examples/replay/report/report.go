@@ -28,7 +28,7 @@ type Page struct {
 type Arm struct {
 	Name   string
 	TTFT   []float64 // time to first token in seconds, from the fastest to the slowest request, at equal distances
-	Hits   []float64 // hit rate in equal parts of the span; below 0: no requests there
+	Hits   []float64 // hit rate in equal parts of the span; below 0: unknown
 	Shares []float64 // of the requests, by instance
 	Colour int       // of its lines, from 0; arms that belong together have the same
 	Dash   int       // of its lines, from 0
