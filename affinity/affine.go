@@ -39,6 +39,11 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		if have.deepest > 0 {
 			have.add(home.tally.number, have.deepest)
 		}
+	} else if head >= 0 && have.deepest > 0 {
+		// A head that home lacks is computed there once and serves all that live
+		// there after; were it counted, an idle fleet would send everybody to the
+		// one endpoint that has it.
+		have.add(home.tally.number, min(have.deepest, req.Boundaries[head].Bytes))
 	}
 	pace := r.speed.pace()
 	compute := func(s *slot) float64 {

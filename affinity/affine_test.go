@@ -37,6 +37,27 @@ func TestConversationStaysWhereItIs(t *testing.T) {
 	}
 }
 
+// TestIdleFleetIsUsedWhole: conversations that share a long head live all over
+// the fleet also when there is no load that would spread them: its memory is
+// what they need.
+func TestIdleFleetIsUsedWhole(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := newRouter(t, Options{Now: func() time.Time { return now }}, fleet(4)...)
+	where := map[string]int{}
+	for c := uint64(1); c <= 200; c++ {
+		q := Request{Head: 7, Root: mix(c), Boundaries: []Boundary{{Hash: 7, Bytes: 40_000}, {Hash: mix(c), Bytes: 40_200}}}
+		l, err := r.Pick(&q)
+		require.NoError(t, err)
+		require.Equal(t, ReasonHome, l.Reason())
+		where[l.Endpoint()]++
+		now = now.Add(10 * time.Second)
+		l.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: 10_000, FirstByte: time.Second})
+	}
+	for _, e := range fleet(4) {
+		require.InDelta(t, 50, where[e.ID], 25)
+	}
+}
+
 func TestLoadedHomeIsLeft(t *testing.T) {
 	now := time.Unix(0, 0)
 	r := newRouter(t, Options{Now: func() time.Time { return now }}, fleet(8)...)
