@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,9 @@ func TestUsageIn(t *testing.T) {
 		`{"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":0}}}`: {5, 0, 2},
 		`{"usage":{"prompt_tokens":5,"prompt_tokens_details":null}}`:                                      {5, -1, -1},
 		`{ "usage" : { "input_tokens" : 5, "input_tokens_details" : {"cached_tokens" : 4} } }`:            {5, 4, -1},
-		`{"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":1}}`:                      {5, 3, 1},
+		`{"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":1}}`:                      {8, 3, 1},
+		`{"usage":{"input_tokens":14,"cache_creation_input_tokens":16,"cache_read_input_tokens":400}}`:    {430, 400, -1},
+		`{"usage":{"input_tokens":1,"cache_read_input_tokens":9223372036854775807}}`:                      {1, math.MaxInt, -1},
 		`{"choices":[{"message":{"content":"\"usage\":{\"prompt_tokens\":1}"}}],"usage":null}`:            noUsage,
 		`{"usage":"none"}`:               noUsage,
 		`{"text":"usage"}`:               noUsage,
@@ -25,6 +28,21 @@ func TestUsageIn(t *testing.T) {
 	for body, want := range tests {
 		require.Equal(t, want, usageIn([]byte(body)), body)
 	}
+}
+
+// As recorded from vLLM 0.32: the first event has the whole prompt, the last one
+// has it in parts.
+func TestUsageOfMessages(t *testing.T) {
+	j := judgeOf(canon.Messages, false, 1, nil)
+	for _, event := range []string{
+		`{"type":"message_start","message":{"usage":{"input_tokens":430,"output_tokens":0}}}`,
+		`{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"input_tokens":14,"output_tokens":4,"cache_creation_input_tokens":0,"cache_read_input_tokens":416}}`,
+		`{"type":"message_stop"}`,
+	} {
+		_, err := j.event([]byte(event))
+		require.NoError(t, err)
+	}
+	require.Equal(t, usage{430, 416, 4}, j.usage())
 }
 
 func TestAborted(t *testing.T) {

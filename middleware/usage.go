@@ -22,6 +22,7 @@ type wireUsage struct {
 	InputTokens         *int `json:"input_tokens"`
 	OutputTokens        *int `json:"output_tokens"`
 	CacheRead           *int `json:"cache_read_input_tokens"`
+	CacheCreation       *int `json:"cache_creation_input_tokens"`
 	PromptTokensDetails *struct {
 		CachedTokens *int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
@@ -43,6 +44,15 @@ func (w *wireUsage) usage() usage {
 	first(&u.prompt, w.PromptTokens, w.InputTokens)
 	first(&u.completion, w.CompletionTokens, w.OutputTokens)
 	first(&u.cached, w.CacheRead)
+	if w.PromptTokens == nil && u.prompt >= 0 {
+		// Anthropic's input_tokens are without what the cache had and what was
+		// put into it, and so are vLLM's.
+		for _, more := range []*int{w.CacheRead, w.CacheCreation} {
+			if more != nil && *more > 0 {
+				u.prompt = max(u.prompt, u.prompt+*more) // never over the end of an int
+			}
+		}
+	}
 	if d := w.PromptTokensDetails; d != nil {
 		first(&u.cached, d.CachedTokens)
 	}

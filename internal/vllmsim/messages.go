@@ -165,9 +165,9 @@ func (f *anthropic) event(b *bytes.Buffer, kind string, v map[string]any) {
 
 func anthropicUsage(u usage) map[string]any {
 	m := map[string]any{"input_tokens": u.PromptTokens, "output_tokens": u.CompletionTokens}
-	if u.Details != nil {
-		// vLLM's input_tokens include the cached ones, unlike Anthropic's.
-		m["cache_read_input_tokens"], m["cache_creation_input_tokens"] = u.Details.CachedTokens, 0
+	if u.Details != nil { // then input_tokens are without the cached ones, as Anthropic's
+		m["input_tokens"] = u.PromptTokens - u.Details.CachedTokens
+		m["cache_read_input_tokens"] = u.Details.CachedTokens
 	}
 	return m
 }

@@ -79,6 +79,7 @@ func (s SDK) conversations(t *testing.T) {
 		require.Equal(t, string(client.Affinity), d.Strategy)
 		require.Positive(t, d.PromptTokens)
 		require.GreaterOrEqual(t, d.CachedTokens, 0, "the engine's word on its cache was not read")
+		require.LessOrEqual(t, d.CachedTokens, d.PromptTokens)
 		if d.Stream {
 			streamed++
 		}
