@@ -60,6 +60,9 @@
 // requests that went elsewhere than the engine that prefix routing prefers,
 // because that one was too busy.
 //
+// With -record the requests of each policy are written to a file that
+// examples/replay reads: it tries other policies and fleets on them in a second.
+//
 // Placement depends on the addresses of the engines, which are others in every
 // run, so the figures of prefix routing vary a little from run to run.
 //

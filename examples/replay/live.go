@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -218,15 +221,15 @@ func (l *live) ask(ctx context.Context, r *request, path string, body []byte, o 
 	if err == nil {
 		var text []byte
 		if resp.StatusCode != http.StatusOK {
-			text, _ = io.ReadAll(io.LimitReader(resp.Body, 300))
+			text, _ = io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 		}
 		_, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if err == nil && resp.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s: %s", resp.Status, text)
+			err = refusal(resp.Status, text, r.outline != nil)
 		}
 	}
-	o.err = cmpError(err, done.Err)
+	o.err = firstError(err, done.Err)
 	o.first, o.total, o.attempts, o.overflow = done.FirstByte, done.Total, done.Attempts, done.Overflow
 	o.prompt, o.cached, o.output = max(done.PromptTokens, 0), done.CachedTokens, max(done.CompletionTokens, 0)
 	if i, ok := l.index[done.Endpoint]; ok && o.err == nil {
@@ -237,7 +240,27 @@ func (l *live) ask(ctx context.Context, r *request, path string, body []byte, o 
 	}
 }
 
-func cmpError(errs ...error) error {
+// refusal says why an engine refused a request. Where the prompt is somebody's,
+// the engine's words are left out: some quote it.
+func refusal(status string, answer []byte, private bool) error {
+	var a struct {
+		Error struct {
+			Message string `json:"message"`
+			Type    string `json:"type"`
+			Param   string `json:"param"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(answer, &a) != nil {
+		return errors.New(status)
+	}
+	why := a.Error.Type + " " + a.Error.Param
+	if !private {
+		why += fmt.Sprintf(" %.200s", a.Error.Message)
+	}
+	return fmt.Errorf("%s: %s", status, strings.TrimSpace(why))
+}
+
+func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err

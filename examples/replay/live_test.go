@@ -138,3 +138,11 @@ func TestEndpointsThatCannotBeMeasured(t *testing.T) {
 		require.Contains(t, errs.String(), want)
 	}
 }
+
+// What an engine says of a request may quote it.
+func TestRefusalsDoNotQuote(t *testing.T) {
+	answer := []byte(`{"error":{"message":"bad input: my secret","type":"BadRequestError","param":"messages","code":400}}`)
+	require.EqualError(t, refusal("400 Bad Request", answer, true), "400 Bad Request: BadRequestError messages")
+	require.EqualError(t, refusal("400 Bad Request", answer, false), "400 Bad Request: BadRequestError messages bad input: my secret")
+	require.EqualError(t, refusal("502 Bad Gateway", []byte("<html>"), true), "502 Bad Gateway")
+}

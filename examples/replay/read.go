@@ -83,44 +83,48 @@ func readTrace(name string, f io.Reader, o readOptions) (*trace, error) {
 	}
 	r := &reader{name: name, trace: &trace{name: name}, options: o, canon: c}
 	in := bufio.NewReaderSize(f, 64<<10)
-	if begin, err := firstByte(in); err != nil {
+	begin, skipped, err := firstByte(in)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
-	} else if begin == '[' {
-		err = r.sessions(in)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		return r.trace, nil
 	}
-	if err := r.lines(in); err != nil {
+	if begin == '[' {
+		err = r.sessions(in)
+	} else {
+		err = r.lines(in, skipped)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return r.trace, nil
 }
 
-// firstByte skips white space and a byte order mark, and peeks.
-func firstByte(in *bufio.Reader) (byte, error) {
+// firstByte skips white space and a byte order mark, and peeks. It returns the
+// number of lines that were skipped.
+func firstByte(in *bufio.Reader) (b byte, lines int, err error) {
 	for {
-		b, err := in.ReadByte()
+		b, err = in.ReadByte()
 		if err == io.EOF {
-			return 0, errEmptyTrace
+			return 0, lines, errEmptyTrace
 		}
 		if err != nil {
-			return 0, err
+			return 0, lines, err
 		}
 		if bytes.IndexByte([]byte(" \t\r\n\xef\xbb\xbf"), b) < 0 {
-			return b, in.UnreadByte()
+			return b, lines, in.UnreadByte()
+		}
+		if b == '\n' {
+			lines++
 		}
 	}
 }
 
-// lines reads a file with one object a line.
-func (r *reader) lines(in io.Reader) error {
+// lines reads a file with one object a line, after the first ones were skipped.
+func (r *reader) lines(in io.Reader, skipped int) error {
 	scanner := bufio.NewScanner(in)
 	scanner.Buffer(nil, maxLine)
 	var kind *format
 	read := 0
-	for n := 1; scanner.Scan(); n++ {
+	for n := skipped + 1; scanner.Scan(); n++ {
 		text := bytes.TrimSpace(scanner.Bytes())
 		if len(text) == 0 {
 			continue

@@ -73,7 +73,7 @@ func (r *reader) sessions(in io.Reader) error {
 		}
 	}
 	if len(t.requests) == 0 {
-		return errEmptyTrace
+		return fmt.Errorf(`%w: no message of an assistant under "traj"; %s`, errEmptyTrace, wanted)
 	}
 	t.nameSessions()
 	t.cutText(t.bytesToAToken(), textBlock)

@@ -126,6 +126,7 @@ func TestUnreadableFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                    "no requests in it",
 		"\n \n":               "no requests in it",
+		"\n\n" + `{"a":1}`:    `line 3 is in no known format`,
 		`{"a":1}`:             `line 1 is in no known format; want one JSON object a line`,
 		"not json":            "none of 1 lines is a request, line 1: ",
 		`[{"messages":[]}]`:   "no requests in it",
