@@ -93,7 +93,7 @@ func (c *comparison) message() (Change, string) {
 		if change, detail := c.moved(m); change != Rewritten {
 			return change, detail
 		}
-		return MediaChange, sa.Name
+		return MediaChange, bounded([]byte(sa.Name))
 	}
 	return c.history(m)
 }

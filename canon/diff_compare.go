@@ -126,7 +126,7 @@ func (c *comparison) point() Point {
 		return p
 	}
 	at := extra(sa, sb)
-	p.Path, p.Message, p.Role, p.Offset = at.Path, at.Message, at.Role, c.off
+	p.Path, p.Message, p.Role, p.Offset = at.Path, at.Message, bounded([]byte(at.Role)), c.off
 	if sa != nil {
 		p.A = excerpt(sa.Text, c.off)
 	}

@@ -125,7 +125,7 @@ func (d *doc) length(i uint32, limit int) int {
 }
 
 // maxPathSteps bounds the path of a diagnosis; a document as deep as the
-// guard allows would otherwise fill a log line.
+// guard allows would otherwise fill a log line. Long names are cut as well.
 const maxPathSteps = 16
 
 // pathTo spells the way from the root to the node at target. It works while
@@ -151,7 +151,7 @@ func (d *doc) pathTo(target uint32) string {
 			if b.Len() > 0 {
 				b.WriteByte('.')
 			}
-			b.WriteString(strings.ToValidUTF8(string(d.nameAt(child)), "\uFFFD"))
+			b.WriteString(bounded(d.nameAt(child)))
 			child++
 		}
 		at = child

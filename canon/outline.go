@@ -43,7 +43,7 @@ func (k SegmentKind) String() string {
 type Segment struct {
 	Kind    SegmentKind
 	Name    string // the member's name, such as content or function.arguments; "" for a tool
-	Path    string // where it is in the canonical body, such as messages[3].content
+	Path    string // where it is in the canonical body, such as messages[3].content; long names are cut
 	Message int    // index of its message in the canonical body, -1 before the first
 	Role    string // of its message; "system" for system text outside the messages, "" before the first
 	Text    []byte // decoded if it is a string, canonical JSON otherwise
@@ -239,6 +239,10 @@ func (o *outliner) single(index int, name, path string, i uint32) {
 		o.value(MediaSegment, name, path, i, 0)
 	}
 }
+
+// dotted returns the path of a member. Its name is the caller's and can be of any
+// length; a path is for people and cuts it.
+func dotted(path, name string) string { return path + "." + bounded([]byte(name)) }
 
 func indexed(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 

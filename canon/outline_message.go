@@ -58,7 +58,7 @@ func (o *outliner) messageAt(path string, i uint32) {
 		case name == "output" && o.kind(k+1) == kindString:
 			kind = TextSegment
 		}
-		o.sized(kind, name, path+"."+name, k+1)
+		o.sized(kind, name, dotted(path, name), k+1)
 	}
 }
 
@@ -190,9 +190,9 @@ func (o *outliner) part(name, path string, i uint32) {
 		case "content":
 			inside = val
 		case "input": // of a tool_use block
-			o.sized(CallSegment, member, path+"."+member, val)
+			o.sized(CallSegment, member, dotted(path, member), val)
 		default:
-			o.sized(FieldSegment, member, path+"."+member, val)
+			o.sized(FieldSegment, member, dotted(path, member), val)
 		}
 	}
 	if inside != 0 {
@@ -231,14 +231,14 @@ func (o *outliner) calls(path string, i uint32) {
 			if name == "index" || name == "type" && o.spells(k+1, "function") || k+1 == function {
 				continue
 			}
-			o.sized(CallSegment, name, at+"."+name, k+1)
+			o.sized(CallSegment, name, dotted(at, name), k+1)
 		}
 		if function == 0 {
 			continue
 		}
 		for k, end := function+1, o.nodes[function].aux; k < end; k = o.next(k + 1) {
 			name := "function." + string(o.text(k))
-			o.sized(CallSegment, name, at+"."+name, k+1)
+			o.sized(CallSegment, name, dotted(at, name), k+1)
 		}
 	}
 }
