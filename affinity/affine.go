@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -138,13 +139,21 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 	g := c.group
 	head, root := uint64(0), c.seed
 	spread := len(g.all)
-	if at >= 0 && look != nil {
+	if at >= 0 {
 		head = mix(req.headKey())
-		if hits := r.heads.note(head, int(r.tokens(req.Boundaries[at].Bytes))); look.memory > 0 {
-			few := r.heads.spread(hits, len(g.up), look.memory*float64(len(g.up)))
-			if few < len(g.up) {
-				spread = few // and not all that are available
-			}
+		size := r.tokens(req.Boundaries[at].Bytes)
+		hits := r.heads.note(head, int(size))
+		if r.heads.due() && r.mu.TryLock() {
+			r.heads.sweep()
+			r.mu.Unlock()
+		}
+		memory := 0.
+		if look != nil {
+			memory = look.memory * float64(len(g.up))
+		}
+		dominant := 2*size > r.prompts.or(math.Inf(1)) // not before lengths are known
+		if few := r.heads.spread(hits, len(g.up), memory, dominant); few < len(g.up) {
+			spread = few // and not all that are available
 		}
 	}
 	inflow := func(s *slot) float64 { return s.tally.inflow(now) }

@@ -11,6 +11,10 @@ import "sync/atomic"
 // A head may be on as many endpoints as leave room for all heads alike:
 // together they may take up headMemory of the fleet's KV memory. And it gets at
 // least its share of the requests, and headSlack more.
+//
+// Where the head is most of a prompt, as a document is that questions are asked
+// about, each copy of it must be used as well: a fleet with room for all is no
+// reason to compute every document everywhere.
 type heads struct {
 	cells [maxHeads]headCell
 	count atomic.Uint32 // requests since the last sweep
@@ -30,8 +34,9 @@ const (
 	headMemory = .7   // the rest is for what conversations add; with 52 heads of 8,000 tokens on 7 instances of 110,000 this gave 92 to 94 % hits
 	headSlack  = 1.2  // as much more than its share of the load, since arrivals are uneven
 	headWindow = 1000 // requests in which a count falls to half
-	maxHeads   = 2048 // beyond these a head is not counted and may be anywhere
+	maxHeads   = 2048 // beyond these a head is not counted, as if it were rare
 	headUnits  = 16
+	headUses   = 8  // requests for each copy of a head, so that computing it costs an eighth of them at most
 	headLive   = 5  // of headUnits: a head that came once is forgotten after 1.7 windows
 	headProbe  = 8  // cells searched for a head
 	maxSpread  = 32 // a head gets this many endpoints or all: ordering more of them is not worth the time
@@ -90,20 +95,39 @@ func (h *heads) sweep() {
 	h.hits.Store(hits)
 }
 
+// due tells whether so many requests have come since the last sweep that the
+// next one is due, whatever the time.
+func (h *heads) due() bool { return h.count.Load() >= headWindow }
+
 // spread returns on how many of n endpoints a head with so many hits may live,
-// if the endpoints' memory is memory tokens, together; 0 means unknown.
-func (h *heads) spread(hits uint32, n int, memory float64) int {
-	tokens := float64(h.tokens.Load())
-	room := headMemory * memory
-	if hits == 0 || memory == 0 || tokens*float64(n) <= room {
+// if the endpoints' memory is memory tokens, together; 0 means unknown. A head is
+// dominant if it is most of the prompts that begin with it.
+func (h *heads) spread(hits uint32, n int, memory float64, dominant bool) int {
+	if hits == 0 && !dominant {
 		return n
 	}
-	r := 1
-	for float64(2*r)*tokens <= room && 2*r <= n {
-		r *= 2
+	r := n
+	if tokens, room := float64(h.tokens.Load()), headMemory*memory; memory > 0 && tokens*float64(n) > room {
+		r = 1
+		for float64(2*r)*tokens <= room && 2*r <= n {
+			r *= 2
+		}
+	}
+	// A copy costs a prefill, so it must be used.
+	if most := int(hits / headUnits / headUses); dominant && r > most {
+		r = 1
+		for 2*r <= most {
+			r *= 2
+		}
+	}
+	if r == n {
+		return n
 	}
 	r = min(r, maxSpread)
-	share := float64(hits) / float64(max(h.hits.Load(), uint64(hits)))
+	share := 0.
+	if all := h.hits.Load(); all > 0 {
+		share = float64(hits) / float64(max(all, uint64(hits)))
+	}
 	for r < n && float64(r) < share*float64(n)*headSlack {
 		r *= 2
 	}

@@ -147,15 +147,30 @@ func TestSpread(t *testing.T) {
 	}
 	h.sweep()
 	hits := h.note(1, 8000)
-	require.Equal(t, 7, h.spread(hits, 7, 0), "unknown memory")
-	require.Equal(t, 7, h.spread(hits, 7, 7e6), "room for all everywhere")
-	require.Equal(t, 1, h.spread(hits, 7, 7*110_000))
-	require.Equal(t, 2, h.spread(hits, 7, 7*170_000))
+	require.Equal(t, 7, h.spread(hits, 7, 0, false), "unknown memory")
+	require.Equal(t, 7, h.spread(hits, 7, 7e6, false), "room for all everywhere")
+	require.Equal(t, 1, h.spread(hits, 7, 7*110_000, false))
+	require.Equal(t, 2, h.spread(hits, 7, 7*170_000, false))
 	for range 100 {
 		hits = h.note(1, 8000)
 	}
 	h.sweep()
-	require.Equal(t, 4, h.spread(hits, 7, 7*110_000), "a head with a third of the requests needs a third of the endpoints")
+	require.Equal(t, 4, h.spread(hits, 7, 7*110_000, false), "a head with a third of the requests needs a third of the endpoints")
+
+	// Where the head is most of the prompt, a copy needs eight requests.
+	var docs heads
+	uses := func(n int) (hits uint32) {
+		for range n {
+			hits = docs.note(uint64(n), 8000)
+		}
+		return hits
+	}
+	for n, want := range map[int]int{1: 1, 15: 1, 17: 2, 33: 4, 65: 8} {
+		require.Equal(t, want, docs.spread(uses(n), 8, 0, true), "%d requests", n)
+	}
+	require.Equal(t, 8, docs.spread(uses(10), 8, 0, false))
+	require.Equal(t, 1, docs.spread(0, 8, 0, true), "not counted")
+	require.Equal(t, 8, docs.spread(0, 8, 0, false), "not counted")
 }
 
 func TestHeadsForget(t *testing.T) {
