@@ -1,6 +1,5 @@
 .DEFAULT_GOAL := help
 
-SDKS := go-openai openai-go langchaingo eino genkit anthropic mcp
 
 .PHONY: help
 help: ## Show the targets.
@@ -28,7 +27,8 @@ quickstart: ## Compare random routing with prefix routing on a simulated fleet.
 
 .PHONY: examples
 examples: ## Run every SDK's example against a simulated fleet, and print its hit rate.
-	@for sdk in $(SDKS); do go run -C examples/$$sdk . || exit 1; done
+	@go run ./examples/go-openai
+	@for mod in examples/*/go.mod; do go run -C "$${mod%/go.mod}" . || exit 1; done
 
 .PHONY: agent
 agent: ## Run tool-calling agents on a simulated fleet.
