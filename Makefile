@@ -1,6 +1,5 @@
 .DEFAULT_GOAL := help
 
-
 .PHONY: help
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -40,7 +39,7 @@ golden-arm64: ## Check the golden hashes as arm64 computes them (needs qemu-user
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for a minute, or FUZZTIME=10m.
-	@for pkg in ./canon ./discovery ./middleware ./client; do \
+	@for pkg in ./canon ./discovery ./middleware ./client ./examples/replay; do \
 	  for target in $$(go test $$pkg -list '^Fuzz' | grep ^Fuzz); do \
 	    go test $$pkg -run '^$$' -fuzz "^$$target$$" -fuzztime $${FUZZTIME:-1m} -fuzzminimizetime 1x || exit 1; \
 	  done; \

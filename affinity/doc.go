@@ -41,7 +41,9 @@
 // What an endpoint has of a prompt is known from a bounded memory of what was
 // sent where, of hashes only. And the fleet's KV memory, which the gauges tell
 // as well, decides on how many endpoints a head (tools and system text) may
-// live: many long heads on few small caches are divided among them.
+// live: many long heads on few small caches are divided among them. A head that
+// is most of its prompts, as a document is, gets another copy for every eight
+// requests only, however much room there is.
 //
 // An application that carries the endpoint of a conversation's last turn along
 // ([Request.Last]) tells what no client can know otherwise: in replays it is
@@ -67,7 +69,7 @@
 // the fleet, pick.go how a pick runs, lease.go and tally.go the counting,
 // eject.go who is set aside. The default strategy begins in affine.go, with
 // candidates.go (whom to consider), carried.go (who served the last turn),
-// price.go (what it costs), index.go (who has what), heads.go (how far a head
+// price.go (what it costs), index.go and recall.go (who has what), heads.go (how far a head
 // spreads), gauges.go and backlog.go (what the engines say), booking.go (what
 // they cannot say yet) and speed.go (how long computing takes); the other
 // strategies are bounded.go, fixed.go, least.go and spread.go.

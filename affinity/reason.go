@@ -10,7 +10,9 @@ const (
 	ReasonHome
 	// ReasonOverflowFull: the home was at its hard limit.
 	ReasonOverflowFull
-	// ReasonOverflowLoad: the home had more than its bounded share of the load.
+	// ReasonOverflowLoad: waiting at the home would have cost more than computing
+	// elsewhere or, with BoundedLoad, it had more than its bounded share of the
+	// load.
 	ReasonOverflowLoad
 	// ReasonCached: another endpoint than the home has more of the prompt, as
 	// this router's own requests have left it there.

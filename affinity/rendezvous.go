@@ -24,8 +24,9 @@ import (
 
 // Order returns the IDs of endpoints in the order in which they would serve
 // the key: the home first, then where it overflows to. Only ID and Weight
-// count; the order of the input does not. It is what a pick follows, for tests
-// and tools; it allocates.
+// count; the order of the input does not. It is what a pick of BoundedLoad
+// follows, and one of Affinity whose head may live on all endpoints; for tests and
+// tools. It allocates.
 func Order(key uint64, endpoints []Endpoint) []string {
 	type ranked struct {
 		id string

@@ -27,15 +27,15 @@ const (
 type Options struct {
 	// Strategy picks the endpoints; "" means [Affinity].
 	Strategy Strategy
-	// Floor is the number of requests in flight below which a home is never
-	// left because of load; 0 means 8. The relative bound alone mistakes
+	// Floor is, for [BoundedLoad], the number of requests in flight below which a
+	// home is never left because of load; 0 means 8. The relative bound alone mistakes
 	// chance for overload where few requests are in flight per endpoint: with
 	// 1 to 32 clients sharing an even load of 32 an endpoint, it finds a home
 	// overloaded in 7 to 26 % of cases, with 8 requests of slack in 0.4 % at
 	// most (Poisson tails); kubeai#519 and verl#6533 report the damage. 1
 	// means no floor.
 	Floor int
-	// LoadFactor bounds what a home may have in flight to this multiple of the
+	// LoadFactor bounds, for [BoundedLoad], what a home may have in flight to this multiple of the
 	// mean over the available eligible endpoints (of its share by weight); 0
 	// means 1.25, the least allowed is 1. The rule is consistent hashing with
 	// bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2016), 1.25 the factor

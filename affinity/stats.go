@@ -23,8 +23,8 @@ type EndpointStats struct {
 	// of all endpoints listed, 0 to 1.
 	Picks uint64
 	Share float64
-	// Reasons splits Picks; Overflows is the part of them that had their home
-	// elsewhere or went over a limit ([Reason.Overflow]).
+	// Reasons splits Picks; Overflows is the part of them that load, a limit,
+	// health or an earlier try decided ([Reason.Overflow]).
 	Reasons   map[Reason]uint64
 	Overflows uint64
 	// Away counts the requests that had their home here and went elsewhere.

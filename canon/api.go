@@ -26,8 +26,8 @@ func (a API) String() string {
 	return fmt.Sprintf("API(%d)", uint8(a))
 }
 
-// Level says how far a request may be respelled. Each level does all that the
-// one before it does, and each is idempotent.
+// Level says how far a request may be respelled. In the order Wire, Stable,
+// Strong, each level does all that the one before it does, and each is idempotent.
 //
 // [Wire] never changes what the model sees. [Stable] can change the order in
 // which the model sees tools, schema keywords and the results of one parallel

@@ -63,7 +63,7 @@ func New(opts ...Option) (*Client, error) {
 
 // NewWithConfig returns a client that keeps what is set in cfg: its token,
 // organization and limits. cfg.BaseURL names the fleet when no option does
-// (an URL, or a list as in [FromEnv]). The transport of cfg.HTTPClient becomes
+// (a URL, or a list as in [FromEnv]). The transport of cfg.HTTPClient becomes
 // the base of the chain, and its Timeout the total timeout. The API types of
 // Azure and Anthropic are refused.
 func NewWithConfig(cfg openai.ClientConfig, opts ...Option) (*Client, error) {

@@ -8,8 +8,9 @@
 //  2. Requests are rewritten so that prompts that mean the same are
 //     byte-identical ([WithCanonicalization]).
 //  3. The endpoint is picked by hashing the prompt's prefix, so all processes
-//     agree without talking to each other, and another one is used when the
-//     preferred one is full ([WithStrategy]).
+//     agree without talking to each other, and another one is used where waiting
+//     for the preferred one costs more than computing the prompt elsewhere
+//     ([WithStrategy]).
 //  4. A failed request is sent to another endpoint, as long as the caller has
 //     nothing of an answer ([WithRetries]).
 //  5. A stream that is cut, aborted, or ends early is an [*Error]; the bare

@@ -70,7 +70,7 @@ type Arm struct {
 }
 
 // Experiment reports what the experiment has shown so far, nil without
-// [WithExperiment]. It takes some milliseconds.
+// [WithExperiment] and with PREFIXWISE_DISABLED=1. It takes some milliseconds.
 func (c *Client) Experiment() *Experiment {
 	if c.collector.experiment == nil {
 		return nil
@@ -166,11 +166,14 @@ func (e *experiment) report() *Experiment {
 // Enough tells whether both arms have the thirty conversations from which on
 // the intervals can be relied on.
 func (e *Experiment) Enough() bool {
-	return min(e.Treatment.Conversations, e.Control.Conversations) >= enoughConversations
+	return e != nil && min(e.Treatment.Conversations, e.Control.Conversations) >= enoughConversations
 }
 
 // String writes the comparison as a table for people.
 func (e *Experiment) String() string {
+	if e == nil {
+		return "no experiment\n"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-20s %-30s %-30s %s\n", "", e.Treatment.head(), e.Control.head(), "difference")
 	row := func(name string, of func(Arm) Estimate, difference Estimate, write func(float64) string, unit string) {

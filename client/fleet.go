@@ -27,10 +27,11 @@ type fleet struct {
 	transportOptions middleware.TransportOptions
 
 	endpoints atomic.Pointer[map[string]discovery.Endpoint]
-	placed    atomic.Pointer[map[string]string] // identities by placement token
-	gauges    sync.Map                          // identity → gauges, as last read
-	used      atomic.Int64                      // when a call last looked for an endpoint, Unix seconds
-	mixed     atomic.Bool                       // the endpoints do not all serve the same models
+	members   atomic.Pointer[[]discovery.Member] // what the router has, sorted by identity
+	placed    atomic.Pointer[map[string]string]  // identities by placement token
+	gauges    sync.Map                           // identity → gauges, as last read
+	used      atomic.Int64                       // when a call last looked for an endpoint, Unix seconds
+	mixed     atomic.Bool                        // the endpoints do not all serve the same models
 	closed    chan struct{}
 
 	mu      sync.Mutex
@@ -63,6 +64,7 @@ func newFleet(c config, header http.Header) (*fleet, error) {
 	f.used.Store(time.Now().Unix())
 	f.transport = middleware.NewTransport(f.transportOptions)
 	f.endpoints.Store(&map[string]discovery.Endpoint{})
+	f.members.Store(&[]discovery.Member{})
 	f.placed.Store(&map[string]string{})
 	resolvers := make([]discovery.Resolver, len(c.resolvers))
 	for i, r := range c.resolvers {
@@ -121,6 +123,7 @@ func (f *fleet) set(members []discovery.Member) {
 		return
 	}
 	f.endpoints.Store(&next)
+	f.members.Store(&members)
 	placed := make(map[string]string, len(next))
 	for id := range next {
 		placed[middleware.PlacementToken(id)] = id

@@ -21,7 +21,8 @@ type optionFunc func(*config)
 func (f optionFunc) apply(c *config) { f(c) }
 
 // WithEndpoints adds instances by their base URLs, with or without /v1, such
-// as "http://10.0.0.1:8000". The list is taken as it is and never resolved
+// as "http://10.0.0.1:8000"; "a=http://10.0.0.1:8000" gives an instance a name, so
+// that it keeps its prompts when its address changes. The list is taken as it is and never resolved
 // again; use [WithDNS] where addresses change.
 func WithEndpoints(urls ...string) Option {
 	return optionFunc(func(c *config) {
@@ -41,8 +42,8 @@ func WithDNS(rawURL string) Option {
 
 // WithSRV adds one instance for each target of a DNS SRV record, such as
 // "_http._tcp.vllm.default.svc.cluster.local". The scheme is "http" or
-// "https". Of the kinds of discovery, it alone gives an instance that restarts
-// under a new address the same identity, and so the same prompts.
+// "https". Unlike with [WithDNS], an instance that restarts under a new
+// address keeps its identity, and so its prompts.
 func WithSRV(scheme, name string) Option {
 	return optionFunc(func(c *config) {
 		c.resolve(func() (discovery.Resolver, error) { return discovery.SRV(scheme, name) })
@@ -97,7 +98,7 @@ func WithMetrics(interval time.Duration) Option {
 }
 
 // WithIndexBytes bounds the memory in which the strategy Affinity keeps what it
-// has sent where. The default is 32 MiB, enough for 80,000 conversations.
+// has sent where. The default (0) is 32 MiB, enough for 80,000 conversations.
 func WithIndexBytes(n int) Option {
 	return optionFunc(func(c *config) { c.indexBytes = n })
 }
@@ -163,8 +164,10 @@ func WithEjection(e *affinity.Ejection) Option {
 }
 
 // WithTenantSalt keeps tenants from sharing what the engines have cached: each
-// request of a [WithTenant] context gets a cache_salt (vLLM) that is made of
-// the secret and the tenant's name. Without it, who can send prompts can find
+// chat, completion, Responses and embedding request of a [WithTenant] context
+// gets a cache_salt (vLLM) that is made of the secret and the tenant's name.
+// Anthropic-style messages have no such field: tenants that must be kept apart
+// must not use them on one fleet. Without a salt, who can send prompts can find
 // out by timing what others have sent (CVE-2025-46570). The secret must be the
 // same in all processes and at least 16 bytes long. Requests without a tenant
 // are not salted. The default is no salt.
@@ -195,10 +198,12 @@ func WithRetries(n int) Option {
 type Timeouts struct {
 	// Connect bounds dialling, and the TLS handshake. The default is 3 s.
 	Connect time.Duration
-	// FirstByte bounds the time to the first content of a stream. The default
-	// is 5 min: a long prompt in a long queue is not a fault.
+	// FirstByte bounds the time to the first content of a stream, in each
+	// attempt. The default is 5 min: a long prompt in a long queue is not a
+	// fault. A plain response sends its header after generating, so only Total
+	// and the context bound the wait for it.
 	FirstByte time.Duration
-	// Idle bounds the time between two pieces of a response. The default is
+	// Idle bounds the time between two pieces of a response's body. The default is
 	// 2 min.
 	Idle time.Duration
 	// Stall is how long a stream may wait for its first content before its

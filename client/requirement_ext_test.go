@@ -434,6 +434,9 @@ func TestTenantSalt(t *testing.T) {
 	forged := salt("b", map[string]any{"cache_salt": a})
 	require.NotEqual(t, a, forged)
 	require.NotEqual(t, salt("b", nil), forged, "a salt of the caller's separates within the tenant")
-	_, err := client.New(client.WithEndpoints(s.URL), client.WithTenantSalt([]byte("short")))
+	_, err := c.CreateEmbeddings(client.WithTenant(t.Context(), "a"), openai.EmbeddingRequest{Model: "m", Input: "x"})
+	require.NoError(t, err)
+	require.Equal(t, a, got, "embeddings are salted too")
+	_, err = client.New(client.WithEndpoints(s.URL), client.WithTenantSalt([]byte("short")))
 	require.ErrorContains(t, err, "WithTenantSalt")
 }

@@ -102,7 +102,7 @@ func (c *Client) Stats() Stats {
 	s := c.collector.stats()
 	s.Strategy = c.fleet.router.Strategy()
 	members := map[string]discovery.Member{}
-	for _, m := range c.fleet.watcher.Members() {
+	for _, m := range *c.fleet.members.Load() {
 		members[m.ID] = m
 	}
 	s.sample, s.members, s.cacheTokens = &c.collector.sample, len(members), c.fleet.cacheTokens()

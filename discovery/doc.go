@@ -17,7 +17,8 @@
 //
 // A [Watcher], made by [Watch], keeps resolvers up to date: it asks again with
 // jitter, keeps the last good set when an answer fails or is empty, probes
-// /health and /v1/models of every endpoint, and publishes whole sets of
+// /health, /v1/models and, where [Options.OnMetrics] is set, /metrics of every
+// endpoint, and publishes whole sets of
 // [Member] values whenever something changed.
 //
 //	fleet, err := discovery.Parse("http://10.0.0.1:8000,http://10.0.0.2:8000")
@@ -48,6 +49,6 @@
 //
 // Link-local and cloud metadata addresses are refused ([CheckAddr]) unless
 // [Options.AllowLinkLocal] is set. Credentials ([Options.Header]) go to
-// /v1/models of the endpoints only: never to /health, and redirects are not
+// /v1/models of the endpoints only: never to /health or /metrics, and redirects are not
 // followed.
 package discovery

@@ -65,7 +65,7 @@ type Options struct {
 	// Endpoint.Addr where it is set, verifies the name in the URL, uses no proxy,
 	// keeps no connection, and refuses what CheckAddr refuses.
 	Transport func(Endpoint) http.RoundTripper
-	// Header is sent with /v1/models, for Authorization; never with health probes.
+	// Header is sent with /v1/models, for Authorization; never with probes of health or metrics.
 	Header http.Header
 
 	// AllowLinkLocal admits link-local and metadata addresses, which are refused

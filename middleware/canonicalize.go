@@ -20,7 +20,8 @@ type CanonicalizeOptions struct {
 	// TenantSalt, if not empty, is the secret of which the cache_salt of each
 	// request with Hints.Tenant is made, so that tenants do not share what
 	// engines have cached: the HMAC-SHA256 of the tenant's name. The salt is
-	// part of the prompt's hash too. Requests without a tenant are not salted.
+	// part of the prompt's hash too. Requests without a tenant, and Anthropic-style
+	// messages, which have no such field, are not salted.
 	TenantSalt []byte
 }
 

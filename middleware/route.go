@@ -19,7 +19,7 @@ import (
 const (
 	HeaderEndpoint = "X-Prefixwise-Endpoint"
 	HeaderStrategy = "X-Prefixwise-Strategy"
-	HeaderOverflow = "X-Prefixwise-Overflow" // the reason; absent when the home served it
+	HeaderOverflow = "X-Prefixwise-Overflow" // the reason, of an overflow only; see affinity.Reason.Overflow
 	HeaderAttempts = "X-Prefixwise-Attempts"
 )
 

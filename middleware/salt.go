@@ -26,7 +26,7 @@ func withSalt(body []byte, api canon.API, secret []byte, tenant string) ([]byte,
 	switch {
 	case len(secret) == 0 || tenant == "":
 		return body, nil
-	case api != canon.Chat && api != canon.Completions && api != canon.Responses:
+	case api == canon.Unknown || api == canon.Messages:
 		return body, nil
 	}
 	salt, err := json.Marshal(tenantSalt(secret, tenant, ownSalt(body)))

@@ -40,7 +40,8 @@ type Picked struct {
 	Endpoint, Home string
 	// Strategy and Reason say how it was picked.
 	Strategy, Reason string
-	// Overflow is whether the endpoint is another than the preferred one.
+	// Overflow is whether load, a limit, health or an earlier try decided; see
+	// affinity.Reason.Overflow.
 	Overflow bool
 	// API and Model are what the request asks for.
 	API   canon.API

@@ -39,7 +39,7 @@ func connect(c *client.Client, name string) (chats.Ask, error) {
 	m, err := openai.NewChatModel(context.Background(), &openai.ChatModelConfig{
 		BaseURL:             c.BaseURL(),    // these two lines
 		HTTPClient:          c.HTTPClient(), // are all that changes
-		APIKey:              "none",         // or the fleet's key
+		APIKey:              "none",         // or the fleet's key; client.WithAPIKey replaces it
 		Model:               name,
 		MaxCompletionTokens: new(chats.MaxTokens),
 	})

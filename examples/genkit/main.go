@@ -42,7 +42,7 @@ func connect(c *client.Client, model string) (chats.Ask, error) {
 		BaseURL: c.BaseURL(),
 		Opts:    []option.RequestOption{option.WithHTTPClient(c.HTTPClient()), option.WithMaxRetries(0)},
 
-		APIKey:   "none", // or the fleet's key
+		APIKey:   "none", // or the fleet's key; client.WithAPIKey replaces it
 		Provider: "fleet",
 	}))
 	p := program{genkit: g, model: "fleet/" + model}

@@ -33,7 +33,7 @@ func connect(c *client.Client, model string) (chats.Ask, error) {
 	llm, err := openai.New(
 		openai.WithBaseURL(c.BaseURL()),       // these two lines
 		openai.WithHTTPClient(c.HTTPClient()), // are all that changes
-		openai.WithToken("none"),              // or the fleet's key
+		openai.WithToken("none"),              // or the fleet's key; client.WithAPIKey replaces it
 		openai.WithModel(model),
 	)
 	return program{llm}.ask, err

@@ -35,7 +35,7 @@ func connect(c *client.Client, model string) (chats.Ask, error) {
 		option.WithBaseURL(c.BaseURL()),       // these three lines
 		option.WithHTTPClient(c.HTTPClient()), // are all
 		option.WithMaxRetries(0),              // that changes: Prefixwise has tried the other instances
-		option.WithAPIKey("none"),             // or the fleet's key
+		option.WithAPIKey("none"),             // or the fleet's key; client.WithAPIKey replaces it
 	)
 	return program{sdk, model}.ask, nil
 }
