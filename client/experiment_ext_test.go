@@ -12,6 +12,7 @@ import (
 	"github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/client"
 	"github.com/prefixwise/prefixwise/client/fleettest"
 	"github.com/prefixwise/prefixwise/middleware"
@@ -149,6 +150,26 @@ func TestExperimentCountsFailures(t *testing.T) {
 	require.EqualValues(t, 20, e.Treatment.Calls+e.Control.Calls)
 	require.EqualValues(t, 20, e.Treatment.Failed+e.Control.Failed)
 	require.Zero(t, e.Treatment.Conversations+e.Control.Conversations)
+}
+
+// A call that no endpoint could be picked for has failed in its arm.
+func TestExperimentCountsFailedPicks(t *testing.T) {
+	fleet := fleettest.New(1, fleettest.Config{})
+	defer fleet.Close()
+	c, err := client.New(client.WithEndpoints(fleet.URLs()...), client.WithExperiment(client.Random, .5))
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.Ready(t.Context()))
+	for i := range 20 {
+		_, err := c.CreateChatCompletion(t.Context(), openai.ChatCompletionRequest{Model: "not served",
+			Messages: []openai.ChatCompletionMessage{{Role: "user", Content: fmt.Sprint(i)}}})
+		require.ErrorIs(t, err, affinity.ErrModelNotServed)
+	}
+	e := c.Experiment()
+	require.EqualValues(t, 20, e.Treatment.Calls+e.Control.Calls)
+	require.EqualValues(t, 20, e.Treatment.Failed+e.Control.Failed)
+	require.Positive(t, e.Control.Failed)
+	require.Positive(t, e.Treatment.Failed)
 }
 
 func TestWrongExperiments(t *testing.T) {
