@@ -8,11 +8,11 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
 
-	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/client"
 	"github.com/prefixwise/prefixwise/client/fleettest"
 	"github.com/prefixwise/prefixwise/middleware"
@@ -156,14 +156,14 @@ func TestExperimentCountsFailures(t *testing.T) {
 func TestExperimentCountsFailedPicks(t *testing.T) {
 	fleet := fleettest.New(1, fleettest.Config{})
 	defer fleet.Close()
-	c, err := client.New(client.WithEndpoints(fleet.URLs()...), client.WithExperiment(client.Random, .5))
+	c, err := client.New(client.WithEndpoints(fleet.URLs()...), client.WithExperiment(client.Random, .5),
+		client.WithTimeouts(client.Timeouts{Total: time.Nanosecond})) // over before the first pick
 	require.NoError(t, err)
 	defer c.Close()
-	require.NoError(t, c.Ready(t.Context()))
 	for i := range 20 {
-		_, err := c.CreateChatCompletion(t.Context(), openai.ChatCompletionRequest{Model: "not served",
+		_, err := c.CreateChatCompletion(t.Context(), openai.ChatCompletionRequest{Model: "sim-70b",
 			Messages: []openai.ChatCompletionMessage{{Role: "user", Content: fmt.Sprint(i)}}})
-		require.ErrorIs(t, err, affinity.ErrModelNotServed)
+		require.ErrorIs(t, err, middleware.ErrTotalTimeout)
 	}
 	e := c.Experiment()
 	require.EqualValues(t, 20, e.Treatment.Calls+e.Control.Calls)
