@@ -32,6 +32,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		// Whoever sends the next turn will know as well.
 		stays, apart, strangers = c.last, false, 0
 	}
+	known := have // what follows is for prices only
 	if apart {
 		// What others sent, they sent home.
 		if stranger {
@@ -104,11 +105,11 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	c.settle(tried, better)
 	c.plan = plan{
 		bytes:   int32(size.bytes),
-		have:    int32(have.of(c.slot.tally.number)),
+		have:    int32(min(known.of(c.slot.tally.number), size.bytes)),
 		wait:    float32(c.slot.tally.wait(now)),
 		planned: true,
 	}
-	if depth := have.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
+	if depth := known.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
 		c.plan.head, c.plan.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))

@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -280,4 +281,44 @@ func TestForeseenTokens(t *testing.T) {
 	require.EqualValues(t, 2000, got.ForeseenOf)
 	require.EqualValues(t, 3000, got.PromptTokens)
 	require.EqualValues(t, 750, got.ForeseenTokens, "three quarters of the second")
+}
+
+// What is only assumed, so that a head comes to live at home, is neither foreseen
+// nor, when home proves not to have it, a reason to forget who has.
+func TestWhatIsAssumedIsNotForeseen(t *testing.T) {
+	es := fleet(4)
+	r := newRouter(t, Options{}, es...)
+	heads := map[string]int{}
+	for c := uint64(1); c <= 40; c++ {
+		q := Request{Head: 7, Root: mix(c), Boundaries: []Boundary{{Hash: 7, Bytes: 40_000}, {Hash: mix(c), Bytes: 40_200}}}
+		l := pick(t, r, q)
+		require.Equal(t, ReasonHome, l.Reason())
+		cached := 0
+		if heads[l.Endpoint()] > 0 {
+			cached = 10_000
+		}
+		heads[l.Endpoint()]++
+		l.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: cached})
+	}
+	require.Greater(t, len(heads), 1)
+	who := r.index().line(7).get(7)
+	for i, e := range es {
+		n := heads[e.ID]
+		if n == 0 {
+			continue
+		}
+		require.EqualValues(t, (n-1)*10_000, stats(t, r, e.ID).ForeseenTokens, "of all but the first")
+		require.Equal(t, who, joined(who, uint16(i)), "it still counts as having the head")
+	}
+}
+
+// Images are tokens without bytes, so more may be carried than there is prompt.
+func TestForeseenIsNeverNegative(t *testing.T) {
+	es := fleet(1)
+	r := newRouter(t, Options{}, es...)
+	q := turn(1, 1, 0)
+	q.Last = es[0].ID
+	require.Equal(t, math.MaxInt, carried(&q, -1, 0))
+	pick(t, r, q).Release(Outcome{Status: 200, PromptTokens: 3000, CachedTokens: 2000})
+	require.EqualValues(t, 3000, stats(t, r, es[0].ID).ForeseenTokens)
 }

@@ -102,7 +102,7 @@ func (r *Router) released(l *Lease, o Outcome) {
 		t.prompt.Add(uint64(o.PromptTokens))
 		t.cached.Add(uint64(o.CachedTokens))
 		if p := &l.plan; p.bytes > 0 {
-			t.foreseen.Add(uint64(int64(o.PromptTokens) * int64(min(p.have, p.bytes)) / int64(p.bytes)))
+			t.foreseen.Add(uint64(int64(o.PromptTokens) * int64(p.have) / int64(p.bytes)))
 			t.foreseenOf.Add(uint64(o.PromptTokens))
 		}
 	}
