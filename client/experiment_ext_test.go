@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
@@ -149,6 +150,26 @@ func TestExperimentCountsFailures(t *testing.T) {
 	require.EqualValues(t, 20, e.Treatment.Calls+e.Control.Calls)
 	require.EqualValues(t, 20, e.Treatment.Failed+e.Control.Failed)
 	require.Zero(t, e.Treatment.Conversations+e.Control.Conversations)
+}
+
+// A call that no endpoint could be picked for has failed in its arm.
+func TestExperimentCountsFailedPicks(t *testing.T) {
+	fleet := fleettest.New(1, fleettest.Config{})
+	defer fleet.Close()
+	c, err := client.New(client.WithEndpoints(fleet.URLs()...), client.WithExperiment(client.Random, .5),
+		client.WithTimeouts(client.Timeouts{Total: time.Nanosecond})) // over before the first pick
+	require.NoError(t, err)
+	defer c.Close()
+	for i := range 20 {
+		_, err := c.CreateChatCompletion(t.Context(), openai.ChatCompletionRequest{Model: "sim-70b",
+			Messages: []openai.ChatCompletionMessage{{Role: "user", Content: fmt.Sprint(i)}}})
+		require.ErrorIs(t, err, middleware.ErrTotalTimeout)
+	}
+	e := c.Experiment()
+	require.EqualValues(t, 20, e.Treatment.Calls+e.Control.Calls)
+	require.EqualValues(t, 20, e.Treatment.Failed+e.Control.Failed)
+	require.Positive(t, e.Control.Failed)
+	require.Positive(t, e.Treatment.Failed)
 }
 
 func TestWrongExperiments(t *testing.T) {
