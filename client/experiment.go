@@ -20,7 +20,8 @@ import (
 // another strategy, the control, and compares the two on live traffic; see
 // [Client.Experiment]. A conversation (by its root, or its session) is in the
 // same arm in every turn and every process. Requests without a prompt are in
-// neither.
+// neither, nor are those with a cache key that [FixedPrefix] refuses where that
+// is one of the strategies: they go by the client's own.
 //
 // Both arms use the same engines, with one count of what is in flight: each
 // finds what the other has left in the caches and loses what the other pushes
@@ -106,18 +107,19 @@ func (e *experiment) reset() {
 
 // strategy is the strategy of a call, "" for the client's own.
 func (e *experiment) strategy(req *affinity.Request) affinity.Strategy {
-	if l := lot(req); l != 0 && l < e.below {
+	if l := e.lot(req); l != 0 && l < e.below {
 		return e.control
 	}
 	return ""
 }
 
-// lot is the random-looking number of a conversation, 0 if it has none. It has
-// a domain of its own: the arm must not depend on where a conversation's home
-// is.
-func lot(req *affinity.Request) uint64 {
+// lot is the random-looking number of a conversation, 0 if it has none, or if
+// one of the arms could not serve it at all. It has a domain of its own: the
+// arm must not depend on where a conversation's home is.
+func (e *experiment) lot(req *affinity.Request) uint64 {
 	_, root := req.Keys()
-	if root == 0 {
+	fixed := e.control == FixedPrefix || e.router.Strategy() == FixedPrefix
+	if root == 0 || fixed && affinity.CheckRoutingID(req.CacheKey) != nil {
 		return 0
 	}
 	var words [16]byte
@@ -128,7 +130,7 @@ func lot(req *affinity.Request) uint64 {
 
 // done takes a call that has ended.
 func (e *experiment) done(d *middleware.Done) {
-	l := lot(&affinity.Request{Root: d.Root, Session: d.Session, Tenant: d.Tenant, CacheKey: d.CacheKey})
+	l := e.lot(&affinity.Request{Root: d.Root, Session: d.Session, Tenant: d.Tenant, CacheKey: d.CacheKey})
 	if l == 0 || d.Reason == affinity.ReasonSticky.String() || errors.Is(d.Err, context.Canceled) {
 		return
 	}

@@ -172,6 +172,26 @@ func TestExperimentCountsFailedPicks(t *testing.T) {
 	require.Positive(t, e.Treatment.Failed)
 }
 
+// FixedPrefix refuses some cache keys; as a control it must not break calls.
+func TestExperimentLeavesOutWhatAnArmRefuses(t *testing.T) {
+	c := experimentClient(t, client.WithExperiment(client.FixedPrefix, .5))
+	ask := func(key string) {
+		for i := range 10 {
+			_, err := c.CreateChatCompletion(client.WithCacheKey(t.Context(), key), openai.ChatCompletionRequest{Model: "sim-70b",
+				MaxCompletionTokens: 1, Messages: []openai.ChatCompletionMessage{{Role: "user", Content: fmt.Sprint(i)}}})
+			require.NoError(t, err)
+		}
+	}
+	ask(strings.Repeat("x", 65))
+	ask("é")
+	e := c.Experiment()
+	require.Zero(t, e.Treatment.Calls+e.Control.Calls)
+	ask("x")
+	e = c.Experiment()
+	require.EqualValues(t, 10, e.Treatment.Calls+e.Control.Calls)
+	require.Positive(t, e.Control.Calls)
+}
+
 func TestWrongExperiments(t *testing.T) {
 	for want, o := range map[string]client.Option{
 		"use one of":   client.WithExperiment("worst", .5),
