@@ -137,10 +137,15 @@ const sweepEvery = time.Second
 // wait returns the seconds that a request would wait on an endpoint before its
 // prefill begins.
 func (t *tally) wait(now time.Duration) float64 {
-	if t.load() > 0 {
+	if t.bookings.open.Load() > 0 {
 		return t.bookings.queued(now)
 	}
-	// All that this router has sent is done, however long it should have taken.
+	return t.others(now)
+}
+
+// others returns the seconds of prefill that an endpoint has ahead of it, as last
+// read, when all that this router has sent is computed.
+func (t *tally) others(now time.Duration) float64 {
 	if g := t.reading.Load(); g != nil && g.until >= now {
 		return max(0, g.wait-(now-g.at).Seconds())
 	}

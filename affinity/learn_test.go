@@ -3,6 +3,7 @@ package affinity
 import (
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,22 +47,80 @@ func TestBookings(t *testing.T) {
 	require.InDelta(t, .5, b.queued(now+1500*time.Millisecond), 1e-6, "what was not used of the time before is lost")
 }
 
-// TestWait: an endpoint at which nothing of this router's is in flight has only
-// others' work before it, however much was booked.
+// TestWait: an endpoint at which nothing of this router's is left to compute has
+// only others' work before it, however much was booked.
 func TestWait(t *testing.T) {
 	now := 10 * time.Second
 	var e tally
 	e.bookings.add(now, 2)
-	require.Zero(t, e.wait(now))
-	e.acquire(0)
 	require.InDelta(t, 2, e.wait(now), 1e-6)
 	e.reading.Store(&reading{at: now, until: now + gaugesValid, wait: 1})
 	e.bookings.correct(now, 1)
 	require.InDelta(t, 3, e.wait(now), 1e-6)
-	e.inFlight.Add(-1)
+	e.bookings.done(now, e.others(now))
 	require.InDelta(t, 1, e.wait(now), 1e-6)
 	require.InDelta(t, .75, e.wait(now+250*time.Millisecond), 1e-6)
 	require.Zero(t, e.wait(now+gaugesValid+1), "the reading is too old")
+	e.bookings.add(now+250*time.Millisecond, .5)
+	require.InDelta(t, 1.25, e.wait(now+250*time.Millisecond), 1e-6, "nothing is left of what was booked before")
+	e.bookings.add(now+250*time.Millisecond, 2)
+	e.bookings.done(now+250*time.Millisecond, .75)
+	require.InDelta(t, 3.25, e.wait(now+250*time.Millisecond), 1e-6, "one is not done")
+}
+
+// An engine ten times as fast as is assumed, of which no gauges are known: what
+// it has long done keeps nobody away, whether the answers are complete or have
+// just begun, and whether they came to anything.
+func TestBookingsEndWithTheirRequests(t *testing.T) {
+	for name, end := range map[string]func(*Lease){
+		"answered": func(l *Lease) { l.Release(outcomeGood) },
+		"refused":  func(l *Lease) { l.Release(Outcome{Status: 503, Remote: true}) },
+		"begun":    func(l *Lease) { l.Progress(); l.Progress() },
+	} {
+		now := time.Unix(0, 0)
+		r := newRouter(t, Options{Now: func() time.Time { return now }}, fleet(2)...)
+		home := ""
+		for c := uint64(1); c <= 3; c++ {
+			q := turn(c, 50, 0) // 100,000 tokens
+			q.Session = "of them all"
+			l := pick(t, r, q)
+			home = l.Home()
+			require.Equal(t, home, l.Endpoint(), name)
+			now = now.Add(time.Second)
+			end(l)
+			require.Zero(t, l.tally.wait(r.clock()), name)
+			require.Zero(t, l.tally.bookings.open.Load(), name)
+		}
+		pick(t, r, Request{Sticky: home})
+		q := turn(9, 1, 0)
+		q.Session = "of them all"
+		l := pick(t, r, q)
+		require.Equal(t, home, l.Endpoint(), name)
+		q = turn(1, 51, 50)
+		q.Session = "of them all"
+		next := pick(t, r, q)
+		require.Equal(t, home, next.Endpoint(), name)
+		require.InDelta(t, .2, next.plan.wait, 1e-6, "behind 2,000 tokens")
+		l.Release(outcomeGood)
+		next.Release(outcomeGood)
+		require.Zero(t, l.tally.bookings.open.Load(), name)
+	}
+}
+
+// However requests meet, none stays counted as being computed.
+func TestBookingsMeet(t *testing.T) {
+	var b bookings
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 2000 {
+				b.add(0, 1)
+				b.done(0, 0)
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, b.open.Load())
 }
 
 func TestIndex(t *testing.T) {
