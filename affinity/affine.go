@@ -93,7 +93,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 			break
 		}
 	}
-	if c.slot == nil {
+	if c.slot == nil && !r.overLimit(c, tried) {
 		return
 	}
 	better := ReasonOverflowLoad
@@ -102,7 +102,9 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	} else if have.of(c.slot.tally.number) > have.of(c.home.tally.number) {
 		better = ReasonCached
 	}
-	c.settle(tried, better)
+	if c.reason != ReasonOverLimit {
+		c.settle(tried, better)
+	}
 	c.plan = plan{
 		bytes:   int32(size.bytes),
 		have:    int32(min(known.of(c.slot.tally.number), size.bytes)),

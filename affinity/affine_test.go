@@ -114,6 +114,20 @@ func TestAffineKeepsToLimitsAndTries(t *testing.T) {
 	}
 }
 
+// What goes where it goes beyond the limit is there, and takes its time there,
+// as well as anything.
+func TestOverLimitIsRemembered(t *testing.T) {
+	r := newRouter(t, Options{Limit: 1}, fleet(1)...)
+	pick(t, r, Request{Sticky: fleet(1)[0].ID})
+	l := pick(t, r, turn(1, 3, 0))
+	require.Equal(t, ReasonOverLimit, l.Reason())
+	require.EqualValues(t, 1, l.tally.bookings.open.Load())
+	l = pick(t, r, turn(1, 4, 3))
+	require.Equal(t, ReasonOverLimit, l.Reason())
+	require.EqualValues(t, 24_000, l.plan.have)
+	require.InDelta(t, .6, l.plan.wait, .01, "6,000 tokens")
+}
+
 func TestAffineDoesNotAllocate(t *testing.T) {
 	for _, n := range []int{8, 256} {
 		r := newRouter(t, Options{IndexBytes: 1 << 20}, fleet(n)...)

@@ -381,3 +381,39 @@ func TestForeseenIsNeverNegative(t *testing.T) {
 	pick(t, r, q).Release(Outcome{Status: 200, PromptTokens: 3000, CachedTokens: 2000})
 	require.EqualValues(t, 3000, stats(t, r, es[0].ID).ForeseenTokens)
 }
+
+func TestAverage(t *testing.T) {
+	var a average
+	require.Equal(t, 7.0, a.or(7))
+	a.add(0, 4)
+	require.Zero(t, a.or(7), "a mean of 0 is known")
+	a.add(3, 4)
+	a.add(6, 4)
+	a.add(-1, 4)
+	require.InDelta(t, 2, a.or(7), 1e-9, "the plain mean of the first four")
+	for range 1000 {
+		a.add(6, 4)
+	}
+	require.InDelta(t, 6, a.or(7), 1e-9)
+	a.add(2, 4)
+	require.InDelta(t, 5, a.or(7), 1e-9, "a quarter")
+}
+
+// Nobody sees a first value that is counted and not yet there.
+func TestAverageIsNeverHalfThere(t *testing.T) {
+	for range 3000 {
+		var a average
+		var wg sync.WaitGroup
+		got, reading := 7.0, make(chan bool)
+		wg.Go(func() {
+			close(reading)
+			for got == 7 {
+				got = a.or(7)
+			}
+		})
+		<-reading
+		a.add(2, 4)
+		wg.Wait()
+		require.Equal(t, 2.0, got)
+	}
+}
