@@ -155,10 +155,11 @@ func (e *experiment) done(d *middleware.Done) {
 }
 
 func (e *experiment) report() *Experiment {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.mu.Lock() // as short as can be: calls wait for it at their end
 	r := &Experiment{Since: e.since, Fraction: e.fraction}
-	r.Treatment, r.Control = e.arms[0].report(e.router.Strategy()), e.arms[1].report(e.control)
+	treatment, control := e.arms[0].copy(), e.arms[1].copy()
+	e.mu.Unlock()
+	r.Treatment, r.Control = treatment.report(e.router.Strategy()), control.report(e.control)
 	r.HitRate = r.Treatment.HitRate.minus(r.Control.HitRate)
 	r.FirstToken = r.Treatment.FirstToken.minus(r.Control.FirstToken)
 	r.Throughput = r.Treatment.Throughput.minus(r.Control.Throughput)
