@@ -59,7 +59,7 @@ func TestBacklogStartsOverWithTheEngine(t *testing.T) {
 	var b backlog
 	b.update(0, Gauges{PrefixQueries: 100, PromptTokens: 100}, defaultPace)
 	d := b.update(time.Second, Gauges{PrefixQueries: 10}, defaultPace)
-	require.Equal(t, progress{}, d, "a restart is no progress")
+	require.Equal(t, progress{restarted: true}, d, "a restart is no progress")
 	d = b.update(2*time.Second, Gauges{Running: 1, PrefixQueries: 20}, defaultPace)
 	require.Equal(t, progress{elapsed: 1, computed: 10}, d)
 }

@@ -71,7 +71,7 @@ const maxBusy = .95
 // that are not in the set are ignored. It is safe for concurrent use.
 func (r *Router) Observe(id string, g Gauges) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	t := r.tallies[id]
 	if t == nil || t.left != 0 {
 		return
@@ -80,6 +80,10 @@ func (r *Router) Observe(id string, g Gauges) {
 	p := r.speed.pace()
 	v := &t.gauging
 	d := v.backlog.update(now, g, p)
+	if d.restarted {
+		t.number = r.nextNumber() // what it had before is gone
+		r.publish()
+	}
 	v.memory, v.until = g.CacheTokens, now+gaugesValid
 	fade := math.Exp(-d.elapsed / rateMemory)
 	v.time = v.time*fade + d.elapsed
