@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -118,15 +119,17 @@ func TestAffineKeepsToLimitsAndTries(t *testing.T) {
 // What goes where it goes beyond the limit is there, and takes its time there,
 // as well as anything.
 func TestOverLimitIsRemembered(t *testing.T) {
-	r := newRouter(t, Options{Limit: 1}, fleet(1)...)
-	pick(t, r, Request{Sticky: fleet(1)[0].ID})
-	l := pick(t, r, turn(1, 3, 0))
-	require.Equal(t, ReasonOverLimit, l.Reason())
-	require.EqualValues(t, 1, l.tally.bookings.open.Load())
-	l = pick(t, r, turn(1, 4, 3))
-	require.Equal(t, ReasonOverLimit, l.Reason())
-	require.EqualValues(t, 24_000, l.plan.have)
-	require.InDelta(t, .6, l.plan.wait, .01, "6,000 tokens")
+	synctest.Test(t, func(t *testing.T) { // no time passes
+		r := newRouter(t, Options{Limit: 1}, fleet(1)...)
+		pick(t, r, Request{Sticky: fleet(1)[0].ID})
+		l := pick(t, r, turn(1, 3, 0))
+		require.Equal(t, ReasonOverLimit, l.Reason())
+		require.EqualValues(t, 1, l.tally.bookings.open.Load())
+		l = pick(t, r, turn(1, 4, 3))
+		require.Equal(t, ReasonOverLimit, l.Reason())
+		require.EqualValues(t, 24_000, l.plan.have)
+		require.InDelta(t, .6, l.plan.wait, .01, "6,000 tokens")
+	})
 }
 
 // An engine that was restarted, as its counters tell, has nothing of what it was
