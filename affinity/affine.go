@@ -32,23 +32,24 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		// Whoever sends the next turn will know as well.
 		stays, apart, strangers = c.last, false, 0
 	}
+	known := have // what follows is for prices only
 	if apart {
 		// What others sent, they sent home.
 		if stranger {
-			have.add(home.tally.number, req.Boundaries[req.previous()-1].Bytes)
+			have.add(home.number, req.Boundaries[req.previous()-1].Bytes)
 		}
 		if have.deepest > 0 {
-			have.add(home.tally.number, have.deepest)
+			have.add(home.number, have.deepest)
 		}
 	} else if head >= 0 && have.deepest > 0 {
 		// A head that home lacks is computed there once and serves all that live
 		// there after; were it counted, an idle fleet would send everybody to the
 		// one endpoint that has it.
-		have.add(home.tally.number, min(have.deepest, req.Boundaries[head].Bytes))
+		have.add(home.number, min(have.deepest, req.Boundaries[head].Bytes))
 	}
 	pace := r.speed.pace()
 	compute := func(s *slot) float64 {
-		return pace.prefill(size.tokens(have.of(s.tally.number)), size.prompt)
+		return pace.prefill(size.tokens(have.of(s.number)), size.prompt)
 	}
 	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
 	width := maxOrder
@@ -92,32 +93,36 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 			break
 		}
 	}
-	if c.slot == nil {
+	if c.slot == nil && !r.overLimit(c, tried) {
 		return
 	}
 	better := ReasonOverflowLoad
 	if c.slot == c.last {
 		better = ReasonCarried
-	} else if have.of(c.slot.tally.number) > have.of(c.home.tally.number) {
+	} else if have.of(c.slot.number) > have.of(c.home.number) {
 		better = ReasonCached
 	}
-	c.settle(tried, better)
+	if c.reason != ReasonOverLimit {
+		c.settle(tried, better)
+	}
 	c.plan = plan{
 		bytes:   int32(size.bytes),
-		have:    int32(have.of(c.slot.tally.number)),
+		have:    int32(min(known.of(c.slot.number), size.bytes)),
 		wait:    float32(c.slot.tally.wait(now)),
 		planned: true,
+		number:  c.slot.number,
 	}
-	if depth := have.of(c.slot.tally.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
+	if depth := known.of(c.slot.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
 		c.plan.head, c.plan.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
-	r.remember(&t, req, c.slot.tally.number, now)
+	r.remember(&t, req, c.slot.number, now)
 }
 
 // plan is what a pick expected, to be compared with what came of it.
 type plan struct {
 	planned    bool
+	number     uint16 // of the endpoint in the index
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
 	bytes      int32   // of prompt, 0 unknown
@@ -221,7 +226,7 @@ func (r *Router) learn(l *Lease, o *Outcome) {
 	if p.head != 0 && o.CachedTokens >= 0 && o.CachedTokens < int(p.headTokens)/2 {
 		// The engine has dropped it, and others may have as well: it is known to
 		// be here, and nowhere else.
-		r.index().line(p.head).only(p.head, l.tally.number)
+		r.index().line(p.head).only(p.head, p.number)
 	}
 	if o.FirstByte <= 0 {
 		return

@@ -2,6 +2,7 @@ package affinity
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +112,72 @@ func TestAffineKeepsToLimitsAndTries(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, tried, l.Endpoint())
 		tried = append(tried, l.Endpoint())
+	}
+}
+
+// What goes where it goes beyond the limit is there, and takes its time there,
+// as well as anything.
+func TestOverLimitIsRemembered(t *testing.T) {
+	r := newRouter(t, Options{Limit: 1}, fleet(1)...)
+	pick(t, r, Request{Sticky: fleet(1)[0].ID})
+	l := pick(t, r, turn(1, 3, 0))
+	require.Equal(t, ReasonOverLimit, l.Reason())
+	require.EqualValues(t, 1, l.tally.bookings.open.Load())
+	l = pick(t, r, turn(1, 4, 3))
+	require.Equal(t, ReasonOverLimit, l.Reason())
+	require.EqualValues(t, 24_000, l.plan.have)
+	require.InDelta(t, .6, l.plan.wait, .01, "6,000 tokens")
+}
+
+// An engine that was restarted, as its counters tell, has nothing of what it was
+// sent before; the others still have.
+func TestRestartIsForgotten(t *testing.T) {
+	es := fleet(2)
+	r := newRouter(t, Options{}, es...)
+	counts := Gauges{PrefixQueries: 1000, PromptTokens: 1000, FirstTokens: 1}
+	r.Observe(es[0].ID, counts)
+	r.Observe(es[1].ID, counts)
+	seen := map[string]uint64{}
+	for c := uint64(1); len(seen) < 2; c++ {
+		l := pick(t, r, turn(c, 1, 0))
+		seen[l.Endpoint()] = c
+		l.Release(outcomeGood)
+	}
+	r.Observe(es[0].ID, Gauges{})
+	r.Observe(es[1].ID, counts)
+	have := func(i int) int32 {
+		q := turn(seen[es[i].ID], 2, 1)
+		q.Tried = []string{es[1-i].ID}
+		l := pick(t, r, q)
+		l.Release(outcomeGood)
+		require.Equal(t, es[i].ID, l.Endpoint())
+		return l.plan.have
+	}
+	require.Zero(t, have(0))
+	require.EqualValues(t, 8000, have(1))
+	require.EqualValues(t, 16_000, have(0), "and it has again what it was sent since")
+}
+
+// Engines may restart at any moment of a pick (go test -race).
+func TestRestartsDuringPicks(t *testing.T) {
+	es := fleet(3)
+	r := newRouter(t, Options{IndexBytes: 1 << 16}, es...)
+	var wg sync.WaitGroup
+	for g := range uint64(2) {
+		wg.Go(func() {
+			for i := range uint64(500) {
+				q := turn(i%7, 3, 2)
+				q.Last = es[(i+g)%3].ID
+				pick(t, r, q).Release(Outcome{Status: 200, PromptTokens: 6000, CachedTokens: int(i % 2 * 4000)})
+			}
+		})
+	}
+	for i := range uint64(500) {
+		r.Observe(es[i%3].ID, Gauges{PrefixQueries: i / 3 % 2})
+	}
+	wg.Wait()
+	for _, e := range es {
+		require.Zero(t, stats(t, r, e.ID).InFlight)
 	}
 }
 

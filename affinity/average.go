@@ -6,22 +6,25 @@ import (
 )
 
 // average is a running mean that forgets: plain over the first values, then
-// each new one counts for one part in so many. Lock-free; the zero value is 0.
+// each new one counts for one part in so many. Lock-free; the zero value knows
+// nothing.
 type average struct {
-	value atomic.Uint64 // bits
-	n     atomic.Int64
+	// The mean's bits but for the last eight, which are the number of values: in
+	// one word, so that nobody sees the one without the other.
+	word atomic.Uint64
 }
 
-// add takes a value into a mean over about the last most values.
-func (a *average) add(v float64, most int64) {
-	n := most
-	if a.n.Load() < most {
-		n = min(a.n.Add(1), most)
-	}
+// averageCount masks the number of values.
+const averageCount = 1<<8 - 1
+
+// add takes a value into a mean over about the last most values, 255 at most.
+func (a *average) add(v float64, most uint64) {
 	for {
-		old := a.value.Load()
-		mean := math.Float64frombits(old)
-		if a.value.CompareAndSwap(old, math.Float64bits(mean+(v-mean)/float64(n))) {
+		old := a.word.Load()
+		n := max(old&averageCount, min(old&averageCount+1, most, averageCount))
+		mean := math.Float64frombits(old &^ averageCount)
+		mean += (v - mean) / float64(min(n, most))
+		if a.word.CompareAndSwap(old, math.Float64bits(mean)&^averageCount|n) {
 			return
 		}
 	}
@@ -29,8 +32,9 @@ func (a *average) add(v float64, most int64) {
 
 // or returns the mean, or what to assume before the first value.
 func (a *average) or(unknown float64) float64 {
-	if a.n.Load() == 0 {
+	word := a.word.Load()
+	if word&averageCount == 0 {
 		return unknown
 	}
-	return math.Float64frombits(a.value.Load())
+	return math.Float64frombits(word &^ averageCount)
 }

@@ -22,9 +22,10 @@ type backlog struct {
 
 // progress is what happened between two readings.
 type progress struct {
-	elapsed  float64 // seconds; 0 for the first reading
-	computed float64 // uncached tokens of the prompts that were admitted
-	begun    float64 // prompts that reached their first token
+	elapsed   float64 // seconds; 0 for the first reading
+	computed  float64 // uncached tokens of the prompts that were admitted
+	begun     float64 // prompts that reached their first token
+	restarted bool    // the engine was, and has nothing cached
 }
 
 // leastLeft is taken for a prompt of which all that is known is that it is not
@@ -34,8 +35,9 @@ const leastLeft = .02
 // update takes the next reading, at a time since any fixed moment.
 func (b *backlog) update(at time.Duration, g Gauges, p pace) progress {
 	last := b.last
-	if b.known && (g.PrefixQueries < last.PrefixQueries || g.PromptTokens < last.PromptTokens || g.FirstTokens < last.FirstTokens) {
-		*b = backlog{} // the engine was restarted
+	restarted := b.known && (g.PrefixQueries < last.PrefixQueries || g.PromptTokens < last.PromptTokens || g.FirstTokens < last.FirstTokens)
+	if restarted {
+		*b = backlog{}
 	}
 	open := float64(g.PrefixQueries) - float64(g.PromptTokens)
 	if g.Running == 0 {
@@ -46,13 +48,13 @@ func (b *backlog) update(at time.Duration, g Gauges, p pace) progress {
 	open -= b.idle.observe(at, open)
 	if !b.known {
 		b.known, b.at, b.last = true, at, g
-		return progress{}
+		return progress{restarted: restarted}
 	}
 	queried := float64(g.PrefixQueries - last.PrefixQueries)
 	hit := float64(g.PrefixHits) - float64(last.PrefixHits)
 	// An engine that was restarted may have counted past where it was.
 	hit = max(0, min(hit, queried))
-	d := progress{(at - b.at).Seconds(), queried - hit, float64(g.FirstTokens - last.FirstTokens)}
+	d := progress{elapsed: (at - b.at).Seconds(), computed: queried - hit, begun: float64(g.FirstTokens - last.FirstTokens)}
 	b.at, b.last = at, g
 	if open < 1 {
 		b.left = 0

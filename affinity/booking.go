@@ -10,9 +10,11 @@ import (
 // present when the engine has been idle since (Lindley's recursion for the wait in
 // a queue), and each reading of the gauges puts the end right. What had been sent
 // too shortly before a reading to be in it is added again, for which it is also
-// kept by the time of sending. All methods are lock-free; the zero value has
-// nothing booked.
+// kept by the time of sending. When all that the router has sent is computed, its
+// bookings are over, however long they were for. All methods are lock-free; the
+// zero value has nothing booked.
 type bookings struct {
+	open  atomic.Int64                // requests that were added and are not done
 	until atomic.Int64                // the end of the queue, nanoseconds
 	slots [bookingSlots]atomic.Uint64 // number of the slot in time << 40 | microseconds
 }
@@ -24,7 +26,9 @@ const (
 	bookingBits  = 40
 )
 
+// add books a request, until done is called for it.
 func (b *bookings) add(now time.Duration, seconds float64) {
+	b.open.Add(1)
 	n := bookingNumber(now)
 	s := &b.slots[n%bookingSlots]
 	amount := uint64(max(0, seconds)*1e6) & (1<<bookingBits - 1)
@@ -42,6 +46,20 @@ func (b *bookings) add(now time.Duration, seconds float64) {
 		old := b.until.Load()
 		if b.until.CompareAndSwap(old, max(old, int64(now))+int64(seconds*1e9)) {
 			return
+		}
+	}
+}
+
+// done says that a request's prompt is computed, or will never be. What others
+// have sent takes so many seconds from now.
+func (b *bookings) done(now time.Duration, others float64) {
+	until := b.until.Load() // before the count, so that one who books meanwhile is kept
+	if b.open.Add(-1) > 0 {
+		return
+	}
+	if b.until.CompareAndSwap(until, min(until, int64(now)+int64(others*1e9))) {
+		for i := range b.slots {
+			b.slots[i].Store(0)
 		}
 	}
 }

@@ -12,12 +12,12 @@ import "math"
 // usable returns the group's slot of the endpoint with this ID, nil unless a
 // request that has tried those may go there.
 func (s *snapshot) usable(g *group, id string, tried []string) *slot {
-	t := s.byID[id].tally
-	if t == nil {
+	m := s.byID[id]
+	if m.tally == nil {
 		return nil
 	}
-	i := g.numbered(t.number)
-	if i < 0 || g.up[i].tally != t || g.up[i].full() || g.up[i].tried(tried) {
+	i := g.numbered(m.number)
+	if i < 0 || g.up[i].tally != m.tally || g.up[i].full() || g.up[i].tried(tried) {
 		return nil
 	}
 	return &g.up[i]

@@ -96,9 +96,13 @@ func (r *Router) judge(l *Lease, o *Outcome, now time.Duration) {
 }
 
 // Progress says that the first content of a response has arrived. It is a sign
-// of life that comes long before the end.
+// of life that comes long before the end, and says that the prompt is computed.
 func (l *Lease) Progress() {
-	if l.tally != nil && l.router.eject != nil {
+	if l.tally == nil {
+		return
+	}
+	l.computed()
+	if l.router.eject != nil {
 		l.router.praise(l, l.router.clock())
 	}
 }

@@ -55,7 +55,7 @@ func (r *Router) FixedPrefix() FixedPrefixOptions { return r.prefix }
 // 0 if they are not known. The cache key is SageMaker's routing id, combined
 // with the prefix; a session has no part in its rule.
 func (r *Request) prefixKey(length int) (uint64, error) {
-	if err := routingID(r.CacheKey); err != nil {
+	if err := CheckRoutingID(r.CacheKey); err != nil {
 		return 0, err
 	}
 	hash := r.Prefix
@@ -72,8 +72,10 @@ func (r *Request) prefixKey(length int) (uint64, error) {
 	return r.mixed(domainPrefix, hash), nil
 }
 
-// routingID refuses ids that SageMaker would refuse.
-func routingID(id string) error {
+// CheckRoutingID returns [ErrRoutingID] for a cache key that SageMaker would
+// refuse as a routing id, and so [FixedPrefix] does: one of more than 64
+// characters, or of others than ASCII.
+func CheckRoutingID(id string) error {
 	if len(id) > maxRoutingID {
 		return ErrRoutingID
 	}

@@ -71,7 +71,7 @@ const maxBusy = .95
 // that are not in the set are ignored. It is safe for concurrent use.
 func (r *Router) Observe(id string, g Gauges) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	t := r.tallies[id]
 	if t == nil || t.left != 0 {
 		return
@@ -80,12 +80,17 @@ func (r *Router) Observe(id string, g Gauges) {
 	p := r.speed.pace()
 	v := &t.gauging
 	d := v.backlog.update(now, g, p)
+	if d.restarted {
+		t.number = r.nextNumber() // what it had before is gone
+		r.publish()
+	}
 	v.memory, v.until = g.CacheTokens, now+gaugesValid
-	fade := math.Exp(-d.elapsed / rateMemory)
-	v.time = v.time*fade + d.elapsed
-	v.tokens = v.tokens*fade + d.computed
-	v.begun = v.begun*fade + d.begun
-	v.inflow = v.inflow*math.Exp(-d.elapsed/inflowMemory) + d.computed
+	fade, part := faded(d.elapsed, rateMemory)
+	v.time = v.time*fade + d.elapsed*part
+	v.tokens = v.tokens*fade + d.computed*part
+	v.begun = v.begun*fade + d.begun*part
+	fade, part = faded(d.elapsed, inflowMemory)
+	v.inflow = v.inflow*fade + d.computed*part
 
 	var sum gauging
 	members, sized := 0.0, 0.0
@@ -131,16 +136,32 @@ func (r *Router) Observe(id string, g Gauges) {
 	}
 }
 
+// faded returns what remains of a decaying sum after so many seconds, and which
+// part of what came evenly in that time. Without the latter, the reading after a
+// night in which nobody polled would outweigh all that follow it for minutes.
+func faded(elapsed, memory float64) (before, within float64) {
+	before = math.Exp(-elapsed / memory)
+	if elapsed <= 0 {
+		return before, 1
+	}
+	return before, memory * (1 - before) / elapsed
+}
+
 // sweepEvery is how often the counts of heads are added up.
 const sweepEvery = time.Second
 
 // wait returns the seconds that a request would wait on an endpoint before its
 // prefill begins.
 func (t *tally) wait(now time.Duration) float64 {
-	if t.load() > 0 {
+	if t.bookings.open.Load() > 0 {
 		return t.bookings.queued(now)
 	}
-	// All that this router has sent is done, however long it should have taken.
+	return t.others(now)
+}
+
+// others returns the seconds of prefill that an endpoint has ahead of it, as last
+// read, when all that this router has sent is computed.
+func (t *tally) others(now time.Duration) float64 {
 	if g := t.reading.Load(); g != nil && g.until >= now {
 		return max(0, g.wait-(now-g.at).Seconds())
 	}

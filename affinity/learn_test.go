@@ -1,7 +1,9 @@
 package affinity
 
 import (
+	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,22 +47,80 @@ func TestBookings(t *testing.T) {
 	require.InDelta(t, .5, b.queued(now+1500*time.Millisecond), 1e-6, "what was not used of the time before is lost")
 }
 
-// TestWait: an endpoint at which nothing of this router's is in flight has only
-// others' work before it, however much was booked.
+// TestWait: an endpoint at which nothing of this router's is left to compute has
+// only others' work before it, however much was booked.
 func TestWait(t *testing.T) {
 	now := 10 * time.Second
 	var e tally
 	e.bookings.add(now, 2)
-	require.Zero(t, e.wait(now))
-	e.acquire(0)
 	require.InDelta(t, 2, e.wait(now), 1e-6)
 	e.reading.Store(&reading{at: now, until: now + gaugesValid, wait: 1})
 	e.bookings.correct(now, 1)
 	require.InDelta(t, 3, e.wait(now), 1e-6)
-	e.inFlight.Add(-1)
+	e.bookings.done(now, e.others(now))
 	require.InDelta(t, 1, e.wait(now), 1e-6)
 	require.InDelta(t, .75, e.wait(now+250*time.Millisecond), 1e-6)
 	require.Zero(t, e.wait(now+gaugesValid+1), "the reading is too old")
+	e.bookings.add(now+250*time.Millisecond, .5)
+	require.InDelta(t, 1.25, e.wait(now+250*time.Millisecond), 1e-6, "nothing is left of what was booked before")
+	e.bookings.add(now+250*time.Millisecond, 2)
+	e.bookings.done(now+250*time.Millisecond, .75)
+	require.InDelta(t, 3.25, e.wait(now+250*time.Millisecond), 1e-6, "one is not done")
+}
+
+// An engine ten times as fast as is assumed, of which no gauges are known: what
+// it has long done keeps nobody away, whether the answers are complete or have
+// just begun, and whether they came to anything.
+func TestBookingsEndWithTheirRequests(t *testing.T) {
+	for name, end := range map[string]func(*Lease){
+		"answered": func(l *Lease) { l.Release(outcomeGood) },
+		"refused":  func(l *Lease) { l.Release(Outcome{Status: 503, Remote: true}) },
+		"begun":    func(l *Lease) { l.Progress(); l.Progress() },
+	} {
+		now := time.Unix(0, 0)
+		r := newRouter(t, Options{Now: func() time.Time { return now }}, fleet(2)...)
+		home := ""
+		for c := uint64(1); c <= 3; c++ {
+			q := turn(c, 50, 0) // 100,000 tokens
+			q.Session = "of them all"
+			l := pick(t, r, q)
+			home = l.Home()
+			require.Equal(t, home, l.Endpoint(), name)
+			now = now.Add(time.Second)
+			end(l)
+			require.Zero(t, l.tally.wait(r.clock()), name)
+			require.Zero(t, l.tally.bookings.open.Load(), name)
+		}
+		pick(t, r, Request{Sticky: home})
+		q := turn(9, 1, 0)
+		q.Session = "of them all"
+		l := pick(t, r, q)
+		require.Equal(t, home, l.Endpoint(), name)
+		q = turn(1, 51, 50)
+		q.Session = "of them all"
+		next := pick(t, r, q)
+		require.Equal(t, home, next.Endpoint(), name)
+		require.InDelta(t, .2, next.plan.wait, 1e-6, "behind 2,000 tokens")
+		l.Release(outcomeGood)
+		next.Release(outcomeGood)
+		require.Zero(t, l.tally.bookings.open.Load(), name)
+	}
+}
+
+// However requests meet, none stays counted as being computed.
+func TestBookingsMeet(t *testing.T) {
+	var b bookings
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 2000 {
+				b.add(0, 1)
+				b.done(0, 0)
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, b.open.Load())
 }
 
 func TestIndex(t *testing.T) {
@@ -280,4 +340,80 @@ func TestForeseenTokens(t *testing.T) {
 	require.EqualValues(t, 2000, got.ForeseenOf)
 	require.EqualValues(t, 3000, got.PromptTokens)
 	require.EqualValues(t, 750, got.ForeseenTokens, "three quarters of the second")
+}
+
+// What is only assumed, so that a head comes to live at home, is neither foreseen
+// nor, when home proves not to have it, a reason to forget who has.
+func TestWhatIsAssumedIsNotForeseen(t *testing.T) {
+	es := fleet(4)
+	r := newRouter(t, Options{}, es...)
+	heads := map[string]int{}
+	for c := uint64(1); c <= 40; c++ {
+		q := Request{Head: 7, Root: mix(c), Boundaries: []Boundary{{Hash: 7, Bytes: 40_000}, {Hash: mix(c), Bytes: 40_200}}}
+		l := pick(t, r, q)
+		require.Equal(t, ReasonHome, l.Reason())
+		cached := 0
+		if heads[l.Endpoint()] > 0 {
+			cached = 10_000
+		}
+		heads[l.Endpoint()]++
+		l.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: cached})
+	}
+	require.Greater(t, len(heads), 1)
+	who := r.index().line(7).get(7)
+	for i, e := range es {
+		n := heads[e.ID]
+		if n == 0 {
+			continue
+		}
+		require.EqualValues(t, (n-1)*10_000, stats(t, r, e.ID).ForeseenTokens, "of all but the first")
+		require.Equal(t, who, joined(who, uint16(i)), "it still counts as having the head")
+	}
+}
+
+// Images are tokens without bytes, so more may be carried than there is prompt.
+func TestForeseenIsNeverNegative(t *testing.T) {
+	es := fleet(1)
+	r := newRouter(t, Options{}, es...)
+	q := turn(1, 1, 0)
+	q.Last = es[0].ID
+	require.Equal(t, math.MaxInt, carried(&q, -1, 0))
+	pick(t, r, q).Release(Outcome{Status: 200, PromptTokens: 3000, CachedTokens: 2000})
+	require.EqualValues(t, 3000, stats(t, r, es[0].ID).ForeseenTokens)
+}
+
+func TestAverage(t *testing.T) {
+	var a average
+	require.Equal(t, 7.0, a.or(7))
+	a.add(0, 4)
+	require.Zero(t, a.or(7), "a mean of 0 is known")
+	a.add(3, 4)
+	a.add(6, 4)
+	a.add(-1, 4)
+	require.InDelta(t, 2, a.or(7), 1e-9, "the plain mean of the first four")
+	for range 1000 {
+		a.add(6, 4)
+	}
+	require.InDelta(t, 6, a.or(7), 1e-9)
+	a.add(2, 4)
+	require.InDelta(t, 5, a.or(7), 1e-9, "a quarter")
+}
+
+// Nobody sees a first value that is counted and not yet there.
+func TestAverageIsNeverHalfThere(t *testing.T) {
+	for range 3000 {
+		var a average
+		var wg sync.WaitGroup
+		got, reading := 7.0, make(chan bool)
+		wg.Go(func() {
+			close(reading)
+			for got == 7 {
+				got = a.or(7)
+			}
+		})
+		<-reading
+		a.add(2, 4)
+		wg.Wait()
+		require.Equal(t, 2.0, got)
+	}
 }

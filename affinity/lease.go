@@ -17,6 +17,7 @@ type Lease struct {
 	home   *tally
 	since  time.Duration
 	done   uint32 // a plain word: a Lease may be moved before its first use
+	begun  uint32 // likewise: the prompt is computed, or will never be
 	reason Reason
 	plan   plan
 }
@@ -75,8 +76,17 @@ func (l *Lease) Release(o Outcome) bool {
 	}
 	// The count falls first, so that nothing that follows can keep the place.
 	l.tally.inFlight.Add(-1)
+	l.computed()
 	l.router.released(l, o)
 	return true
+}
+
+// computed ends what was booked for the prompt, once.
+func (l *Lease) computed() {
+	if l.plan.planned && atomic.CompareAndSwapUint32(&l.begun, 0, 1) {
+		now := l.router.clock()
+		l.tally.bookings.done(now, l.tally.others(now))
+	}
 }
 
 // Released is a finished lease, for [Options.OnRelease].
@@ -102,7 +112,7 @@ func (r *Router) released(l *Lease, o Outcome) {
 		t.prompt.Add(uint64(o.PromptTokens))
 		t.cached.Add(uint64(o.CachedTokens))
 		if p := &l.plan; p.bytes > 0 {
-			t.foreseen.Add(uint64(int64(o.PromptTokens) * int64(min(p.have, p.bytes)) / int64(p.bytes)))
+			t.foreseen.Add(uint64(int64(o.PromptTokens) * int64(p.have) / int64(p.bytes)))
 			t.foreseenOf.Add(uint64(o.PromptTokens))
 		}
 	}

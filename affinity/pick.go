@@ -80,8 +80,8 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 	default:
 		r.boundedLoad(&c, tried)
 	}
-	if c.slot == nil {
-		return r.overLimit(&c, tried, now)
+	if c.slot == nil && !r.overLimit(&c, tried) {
+		return Lease{}, ErrOverLimit
 	}
 	l := r.lease(c.slot, c.home, c.reason, now)
 	l.plan = c.plan
@@ -168,20 +168,21 @@ func (r *Router) sticky(snap *snapshot, id string, now time.Duration) (Lease, er
 	return r.lease(&m.slot, nil, ReasonSticky, now), nil
 }
 
-// overLimit is where a pick ends when all its candidates are at their limits.
-func (r *Router) overLimit(c *choice, tried []string, now time.Duration) (Lease, error) {
+// overLimit is where a pick ends when all its candidates are at their limits: it
+// takes the least loaded all the same, unless it is to refuse.
+func (r *Router) overLimit(c *choice, tried []string) bool {
 	if r.refuse {
-		return Lease{}, ErrOverLimit
+		return false
 	}
-	s := leastLoaded(c.group.up, tried, cmp.Or(c.seed, r.lot()), true)
+	c.slot = leastLoaded(c.group.up, tried, cmp.Or(c.seed, r.lot()), true)
 	switch {
-	case !s.tally.acquire(s.limit):
-		s.tally.acquire(0)
+	case !c.slot.tally.acquire(c.slot.limit):
+		c.slot.tally.acquire(0)
 		c.reason = ReasonOverLimit
-	case s == c.home: // it got room since it was looked at
+	case c.slot == c.home: // it got room since it was looked at
 		c.reason = ReasonHome
 	}
-	return r.lease(s, c.home, c.reason, now), nil
+	return true
 }
 
 // untried tells whether any of the slots has not been tried.

@@ -123,15 +123,14 @@ func TestOverLimitTakesRoomThatAppeared(t *testing.T) {
 	r := newRouter(t, Options{Limit: 1}, fleet(2)...)
 	g := r.snap.Load().any
 	// As if another request had ended after the pick found everything full.
-	lease, err := r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, []string{g.up[1].tally.id}, 0)
-	require.NoError(t, err)
-	require.Equal(t, ReasonHome, lease.Reason())
-	lease, err = r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, nil, 0)
-	require.NoError(t, err)
-	require.Equal(t, ReasonOverflowFull, lease.Reason())
-	lease, err = r.overLimit(&choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}, nil, 0)
-	require.NoError(t, err)
-	require.Equal(t, ReasonOverLimit, lease.Reason())
+	over := func(tried ...string) Reason {
+		c := choice{group: g, home: &g.up[0], reason: ReasonOverflowFull}
+		require.True(t, r.overLimit(&c, tried))
+		return c.reason
+	}
+	require.Equal(t, ReasonHome, over(g.up[1].tally.id))
+	require.Equal(t, ReasonOverflowFull, over())
+	require.Equal(t, ReasonOverLimit, over())
 }
 
 func TestSmallLoadsDoNotOverflow(t *testing.T) {

@@ -92,7 +92,7 @@ func (r *Router) recall(t *trail, req *Request, head int, last *slot, have *hold
 	}
 	if last != nil {
 		stranger = false
-		have.add(last.tally.number, carried(req, head, have.deepest))
+		have.add(last.number, carried(req, head, have.deepest))
 	} else if previous <= 0 {
 		r.later.add(0, turnMemory)
 		return false

@@ -212,14 +212,21 @@ func (r *Router) Set(endpoints []Endpoint) error {
 	for _, e := range endpoints {
 		present[e.ID] = true
 		if r.tallies[e.ID] == nil {
-			r.tallies[e.ID] = &tally{id: e.ID, number: r.numbers}
-			r.numbers = (r.numbers + 1) % maxNumber
+			r.tallies[e.ID] = &tally{id: e.ID, number: r.nextNumber()}
 		}
 		r.tallies[e.ID].left = 0
 	}
 	r.forget(present)
 	r.publish()
 	return nil
+}
+
+// nextNumber returns a number under which the index knows nothing. The caller
+// holds the lock.
+func (r *Router) nextNumber() uint16 {
+	n := r.numbers
+	r.numbers = (n + 1) % maxNumber
+	return n
 }
 
 // maxDeparted bounds the tallies that are kept for endpoints that left: pods

@@ -31,7 +31,8 @@ type slot struct {
 	tally  *tally
 	idHash uint64
 	weight uint64
-	limit  int64 // 0 means none
+	limit  int64  // 0 means none
+	number uint16 // of the tally, when this was published
 }
 
 func (s *slot) full() bool { return s.limit > 0 && s.tally.load() >= s.limit }
@@ -66,7 +67,8 @@ func newSnapshot(endpoints []Endpoint, tallies map[string]*tally, limit int, bef
 	serving := map[string][]int{}
 	for i := range sorted {
 		e := &sorted[i]
-		slots[i] = slot{tally: tallies[e.ID], idHash: hashID(e.ID), weight: e.weight(), limit: int64(cmp.Or(e.Limit, limit))}
+		t := tallies[e.ID]
+		slots[i] = slot{tally: t, number: t.number, idHash: hashID(e.ID), weight: e.weight(), limit: int64(cmp.Or(e.Limit, limit))}
 		s.byID[e.ID] = member{slots[i], e.Draining}
 		all[i] = i
 		if e.Models == nil {
@@ -150,7 +152,7 @@ func (g *group) number() {
 	size := 1 << bits.Len(uint(2*len(g.up)))
 	g.places = make([]uint32, size)
 	for i := range g.up {
-		at := int(g.up[i].tally.number)
+		at := int(g.up[i].number)
 		for g.places[at&(size-1)] != 0 {
 			at++
 		}
@@ -163,7 +165,7 @@ func (g *group) number() {
 func (g *group) numbered(number uint16) int {
 	for at := int(number); ; at++ {
 		i := int(g.places[at&(len(g.places)-1)]) - 1
-		if i < 0 || g.up[i].tally.number == number {
+		if i < 0 || g.up[i].number == number {
 			return i
 		}
 	}

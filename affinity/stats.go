@@ -37,9 +37,10 @@ type EndpointStats struct {
 	// PromptTokens and CachedTokens add up what engines reported, over the
 	// requests for which they reported both.
 	PromptTokens, CachedTokens uint64
-	// ForeseenTokens is how many tokens the strategy Affinity expected to be
-	// cached, of ForeseenOf tokens of prompt: of those requests in PromptTokens
-	// whose prompt was known when it picked.
+	// ForeseenTokens is how many tokens the strategy Affinity knew to have been
+	// sent here before, or was told by the application, of ForeseenOf tokens of
+	// prompt: of those requests in PromptTokens whose prompt was known when it
+	// picked.
 	ForeseenTokens, ForeseenOf uint64
 }
 

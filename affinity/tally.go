@@ -8,7 +8,7 @@ import "sync/atomic"
 // count while leases are out is how counts go wrong.
 type tally struct {
 	id     string
-	number uint16 // a short name for the index of prefixes
+	number uint16 // a short name for the index of prefixes, another one after each restart; guarded by Router.mu
 	// The padding keeps the counters of two endpoints off one cache line, so
 	// that picks of different endpoints do not slow each other down. 64 bytes
 	// is the line of amd64 and of most arm64.

@@ -259,6 +259,65 @@ func TestSampleForgetsTheOldest(t *testing.T) {
 	require.Len(t, calls[0].marks, maxPromptMarks)
 }
 
+// Prompts of one template are one group: leaving out groups must not leave out
+// all of them, or all but a few.
+func TestSampleOfOneGroup(t *testing.T) {
+	for name, rare := range map[string]int{"alone": 0, "beside others": 10} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTraffic(t, 4)
+			s := tr.stats.sample
+			template := uint64(1)
+			for takes(groupOf(template), .5) { // the first halving would leave it out
+				template++
+			}
+			for i := range 3 * maxSampled {
+				tr.now = tr.now.Add(time.Millisecond)
+				hash := template
+				if rare > 0 && i%rare == 0 {
+					hash = uint64(1000 + i)
+				}
+				s.add(&middleware.Done{Start: tr.now, Boundaries: []canon.Boundary{{Hash: hash, Offset: 1024}}})
+			}
+			calls, part := s.copy()
+			require.GreaterOrEqual(t, len(calls), maxSampled/2)
+			require.Equal(t, tr.now, calls[len(calls)-1].begun)
+			require.Equal(t, 1., part)
+		})
+	}
+}
+
+// A part is of the calls, not of the groups, which have more or fewer of them.
+func TestSampleKnowsItsPart(t *testing.T) {
+	var s sample
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	add := func(hash uint64) {
+		s.add(&middleware.Done{Start: now, Boundaries: []canon.Boundary{{Hash: hash, Offset: 1024}}})
+	}
+	kept, left := uint64(1), uint64(1)
+	for !takes(groupOf(kept), .1) {
+		kept++
+	}
+	for takes(groupOf(left), .5) {
+		left++
+	}
+	for i := range maxSampled + 1 {
+		add([]uint64{kept, kept, left}[i%3])
+	}
+	_, part := s.copy()
+	require.InDelta(t, 2./3, part, .001)
+
+	// When what is kept does not come any more, what does is taken after a while.
+	now = now.Add(sampleStale)
+	add(left)
+	calls, _ := s.copy()
+	require.NotEqual(t, now, calls[len(calls)-1].begun)
+	now = now.Add(time.Second)
+	add(left)
+	calls, part = s.copy()
+	require.Len(t, calls, 1)
+	require.Equal(t, 1., part)
+}
+
 func BenchmarkSample(b *testing.B) {
 	var s sample
 	d := middleware.Done{API: canon.Chat, Boundaries: make([]canon.Boundary, 32), Root: 1}

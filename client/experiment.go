@@ -20,7 +20,8 @@ import (
 // another strategy, the control, and compares the two on live traffic; see
 // [Client.Experiment]. A conversation (by its root, or its session) is in the
 // same arm in every turn and every process. Requests without a prompt are in
-// neither.
+// neither, nor are those with a cache key that [FixedPrefix] refuses where that
+// is one of the strategies: they go by the client's own.
 //
 // Both arms use the same engines, with one count of what is in flight: each
 // finds what the other has left in the caches and loses what the other pushes
@@ -106,18 +107,19 @@ func (e *experiment) reset() {
 
 // strategy is the strategy of a call, "" for the client's own.
 func (e *experiment) strategy(req *affinity.Request) affinity.Strategy {
-	if l := lot(req); l != 0 && l < e.below {
+	if l := e.lot(req); l != 0 && l < e.below {
 		return e.control
 	}
 	return ""
 }
 
-// lot is the random-looking number of a conversation, 0 if it has none. It has
-// a domain of its own: the arm must not depend on where a conversation's home
-// is.
-func lot(req *affinity.Request) uint64 {
+// lot is the random-looking number of a conversation, 0 if it has none, or if
+// one of the arms could not serve it at all. It has a domain of its own: the
+// arm must not depend on where a conversation's home is.
+func (e *experiment) lot(req *affinity.Request) uint64 {
 	_, root := req.Keys()
-	if root == 0 {
+	fixed := e.control == FixedPrefix || e.router.Strategy() == FixedPrefix
+	if root == 0 || fixed && affinity.CheckRoutingID(req.CacheKey) != nil {
 		return 0
 	}
 	var words [16]byte
@@ -128,7 +130,7 @@ func lot(req *affinity.Request) uint64 {
 
 // done takes a call that has ended.
 func (e *experiment) done(d *middleware.Done) {
-	l := lot(&affinity.Request{Root: d.Root, Session: d.Session, Tenant: d.Tenant, CacheKey: d.CacheKey})
+	l := e.lot(&affinity.Request{Root: d.Root, Session: d.Session, Tenant: d.Tenant, CacheKey: d.CacheKey})
 	if l == 0 || d.Reason == affinity.ReasonSticky.String() || errors.Is(d.Err, context.Canceled) {
 		return
 	}
@@ -153,10 +155,11 @@ func (e *experiment) done(d *middleware.Done) {
 }
 
 func (e *experiment) report() *Experiment {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.mu.Lock() // as short as can be: calls wait for it at their end
 	r := &Experiment{Since: e.since, Fraction: e.fraction}
-	r.Treatment, r.Control = e.arms[0].report(e.router.Strategy()), e.arms[1].report(e.control)
+	treatment, control := e.arms[0].copy(), e.arms[1].copy()
+	e.mu.Unlock()
+	r.Treatment, r.Control = treatment.report(e.router.Strategy()), control.report(e.control)
 	r.HitRate = r.Treatment.HitRate.minus(r.Control.HitRate)
 	r.FirstToken = r.Treatment.FirstToken.minus(r.Control.FirstToken)
 	r.Throughput = r.Treatment.Throughput.minus(r.Control.Throughput)

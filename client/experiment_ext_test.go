@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
@@ -149,6 +150,46 @@ func TestExperimentCountsFailures(t *testing.T) {
 	require.EqualValues(t, 20, e.Treatment.Calls+e.Control.Calls)
 	require.EqualValues(t, 20, e.Treatment.Failed+e.Control.Failed)
 	require.Zero(t, e.Treatment.Conversations+e.Control.Conversations)
+}
+
+// A call that no endpoint could be picked for has failed in its arm.
+func TestExperimentCountsFailedPicks(t *testing.T) {
+	fleet := fleettest.New(1, fleettest.Config{})
+	defer fleet.Close()
+	c, err := client.New(client.WithEndpoints(fleet.URLs()...), client.WithExperiment(client.Random, .5),
+		client.WithTimeouts(client.Timeouts{Total: time.Nanosecond})) // over before the first pick
+	require.NoError(t, err)
+	defer c.Close()
+	for i := range 20 {
+		_, err := c.CreateChatCompletion(t.Context(), openai.ChatCompletionRequest{Model: "sim-70b",
+			Messages: []openai.ChatCompletionMessage{{Role: "user", Content: fmt.Sprint(i)}}})
+		require.ErrorIs(t, err, middleware.ErrTotalTimeout)
+	}
+	e := c.Experiment()
+	require.EqualValues(t, 20, e.Treatment.Calls+e.Control.Calls)
+	require.EqualValues(t, 20, e.Treatment.Failed+e.Control.Failed)
+	require.Positive(t, e.Control.Failed)
+	require.Positive(t, e.Treatment.Failed)
+}
+
+// FixedPrefix refuses some cache keys; as a control it must not break calls.
+func TestExperimentLeavesOutWhatAnArmRefuses(t *testing.T) {
+	c := experimentClient(t, client.WithExperiment(client.FixedPrefix, .5))
+	ask := func(key string) {
+		for i := range 10 {
+			_, err := c.CreateChatCompletion(client.WithCacheKey(t.Context(), key), openai.ChatCompletionRequest{Model: "sim-70b",
+				MaxCompletionTokens: 1, Messages: []openai.ChatCompletionMessage{{Role: "user", Content: fmt.Sprint(i)}}})
+			require.NoError(t, err)
+		}
+	}
+	ask(strings.Repeat("x", 65))
+	ask("é")
+	e := c.Experiment()
+	require.Zero(t, e.Treatment.Calls+e.Control.Calls)
+	ask("x")
+	e = c.Experiment()
+	require.EqualValues(t, 10, e.Treatment.Calls+e.Control.Calls)
+	require.Positive(t, e.Control.Calls)
 }
 
 func TestWrongExperiments(t *testing.T) {

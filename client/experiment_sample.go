@@ -89,6 +89,17 @@ func (c *conversation) add(d *middleware.Done) {
 	}
 }
 
+// copy returns what report needs, apart from the arm.
+func (a *arm) copy() arm {
+	all := make([]conversation, len(a.largest))
+	c := arm{calls: a.calls, failed: a.failed, largest: make(lots, len(all))}
+	for i, one := range a.largest {
+		all[i] = *one
+		c.largest[i] = &all[i]
+	}
+	return c
+}
+
 // report sums an arm up.
 func (a *arm) report(s Strategy) Arm {
 	all := a.largest

@@ -44,6 +44,21 @@ func TestSampleKeepsWholeConversations(t *testing.T) {
 	require.Equal(t, 1.0, report.FirstToken.Value)
 }
 
+// A report is computed from a copy, while calls go on ending.
+func TestCopyOfAnArmStaysAsItWas(t *testing.T) {
+	var a arm
+	a.calls, a.failed = 3, 1
+	a.of(7).add(&middleware.Done{PromptTokens: 10, CachedTokens: 4, FirstByte: time.Second})
+	c := a.copy()
+	want := a.report(Random)
+	require.Equal(t, want, c.report(Random))
+	a.calls++
+	a.of(7).add(&middleware.Done{PromptTokens: 10, CachedTokens: 8, FirstByte: 2 * time.Second})
+	a.of(8).add(&middleware.Done{PromptTokens: 10, CachedTokens: 8})
+	require.Equal(t, want, c.report(Random))
+	require.NotEqual(t, want, a.report(Random))
+}
+
 func TestFirstTokensOfALongConversationAreSampled(t *testing.T) {
 	const rounds = 2000
 	sum := 0.0

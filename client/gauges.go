@@ -30,6 +30,12 @@ func (f *fleet) inUse() bool {
 // cache has nothing to tell: its counts say nothing of what waits.
 func (f *fleet) observe(id string, m discovery.Metrics) {
 	f.gauges.Store(id, gauges{m, time.Now()})
+	// Looked up afterwards: set changes the endpoints first, and then forgets
+	// what was stored, so one of the two sees an endpoint that leaves now.
+	if _, here := (*f.endpoints.Load())[id]; !here {
+		f.gauges.Delete(id)
+		return
+	}
 	if m.NoPrefixCaching {
 		return
 	}

@@ -40,7 +40,8 @@ type sample struct {
 	mu    sync.Mutex
 	rate  float64 // part of the groups that are kept
 	calls []sampled
-	marks int // of all calls
+	marks int     // of all calls
+	seen  float64 // calls of the time that the sample covers, taken or not
 }
 
 const (
@@ -53,7 +54,8 @@ const (
 	maxPromptMarks = 1024
 	// Groups are left out when a sample that is full spans less than
 	// sampleSpan, in which conversations have a few turns; and all are taken
-	// again, from nothing, when it comes to span sampleStale.
+	// again, from nothing, when it comes to span sampleStale, or when none was
+	// taken for so long.
 	sampleSpan  = 10 * time.Minute
 	sampleStale = time.Hour
 )
@@ -78,10 +80,11 @@ func (s *sample) add(d *middleware.Done) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rate == 0 {
-		s.rate = 1
+	if n := len(s.calls); n == 0 || s.rate < 1 && one.begun.Sub(s.calls[n-1].begun) > sampleStale {
+		s.restart()
 	}
-	if !s.takes(one.group) {
+	s.seen++
+	if !takes(one.group, s.rate) {
 		return
 	}
 	kept := d.Boundaries[max(0, len(d.Boundaries)-maxPromptMarks):]
@@ -104,20 +107,20 @@ func groupOf(hash uint64) uint64 {
 	return xxhash.Sum64(words[:])
 }
 
-func (s *sample) takes(group uint64) bool { return float64(group>>11)/(1<<53) < s.rate }
+func takes(group uint64, rate float64) bool { return float64(group>>11)/(1<<53) < rate }
 
 // thin makes room: by leaving out groups while the sample spans little time, by
 // forgetting the oldest quarter otherwise.
 func (s *sample) thin() {
 	span := s.calls[len(s.calls)-1].begun.Sub(s.calls[0].begun)
 	switch {
-	case span < sampleSpan && s.rate > 1./(1<<20):
-		s.rate /= 2
-		s.calls = slices.DeleteFunc(s.calls, func(c sampled) bool { return !s.takes(c.group) })
 	case span > sampleStale && s.rate < 1:
-		s.rate, s.calls = 1, nil
-	default:
-		s.calls = slices.Delete(s.calls, 0, (len(s.calls)+3)/4)
+		s.restart()
+		return
+	case span >= sampleSpan || !s.halve():
+		all := len(s.calls)
+		s.calls = slices.Delete(s.calls, 0, (all+3)/4)
+		s.seen = s.seen * float64(len(s.calls)) / float64(all)
 	}
 	s.marks = 0
 	for i := range s.calls {
@@ -125,11 +128,33 @@ func (s *sample) thin() {
 	}
 }
 
-// copy returns the sampled calls in the order in which they began.
-func (s *sample) copy() (calls []sampled, rate float64) {
+// halve leaves out half of the groups, unless a few have so many of the calls
+// that less than a quarter would be left: traffic that is a single group, such
+// as that of one template, would leave nothing for good.
+func (s *sample) halve() bool {
+	rate, left := s.rate/2, 0
+	for i := range s.calls {
+		if takes(s.calls[i].group, rate) {
+			left++
+		}
+	}
+	if left < len(s.calls)/4 || rate < 1./(1<<20) {
+		return false
+	}
+	s.rate = rate
+	s.calls = slices.DeleteFunc(s.calls, func(c sampled) bool { return !takes(c.group, rate) })
+	return true
+}
+
+// restart takes all groups again, from nothing.
+func (s *sample) restart() { s.rate, s.calls, s.marks, s.seen = 1, nil, 0, 0 }
+
+// copy returns the sampled calls in the order in which they began, and which
+// part they are of those seen meanwhile.
+func (s *sample) copy() (calls []sampled, part float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	calls = slices.Clone(s.calls)
 	slices.SortStableFunc(calls, func(a, b sampled) int { return cmp.Compare(a.begun.UnixNano(), b.begun.UnixNano()) })
-	return calls, max(s.rate, 1./(1<<20))
+	return calls, float64(len(calls)) / max(s.seen, 1)
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"slices"
 )
 
 // delta puts an object together from the pieces that a stream brings of it: the
@@ -17,7 +18,7 @@ type field struct {
 	name   string
 	text   []byte // with its first quote; nil when it is no text
 	object *delta
-	calls  []*delta
+	calls  []*delta // by index; not nil of a list that is empty so far
 	value  json.RawMessage
 }
 
@@ -85,6 +86,9 @@ func (f *field) addCalls(value json.RawMessage) error {
 	if err := json.Unmarshal(value, &pieces); err != nil {
 		return err
 	}
+	if f.calls == nil {
+		f.calls = []*delta{}
+	}
 	for i, piece := range pieces {
 		var at struct {
 			Index *int `json:"index"`
@@ -108,6 +112,12 @@ func (f *field) addCalls(value json.RawMessage) error {
 	return nil
 }
 
+// made returns the calls of which something was said: an engine may count them
+// from 1.
+func (f *field) made() []*delta {
+	return slices.DeleteFunc(slices.Clone(f.calls), func(call *delta) bool { return len(call.fields) == 0 })
+}
+
 // append appends the object in JSON.
 func (d *delta) append(dst []byte) []byte {
 	dst = append(dst, '{')
@@ -123,8 +133,11 @@ func (d *delta) append(dst []byte) []byte {
 		case f.object != nil:
 			dst = f.object.append(dst)
 		case f.calls != nil:
-			for i, call := range f.calls {
-				dst = append(dst, "[,"[min(i, 1)])
+			dst = append(dst, '[')
+			for i, call := range f.made() {
+				if i > 0 {
+					dst = append(dst, ',')
+				}
 				dst = call.append(dst)
 			}
 			dst = append(dst, ']')
@@ -144,7 +157,7 @@ func (d *delta) message() (json.RawMessage, error) {
 	}
 	content, calls := d.field("content"), false
 	for _, f := range d.fields {
-		calls = calls || len(f.calls) > 0
+		calls = calls || len(f.made()) > 0
 	}
 	if len(content.text) <= 1 && content.value == nil && (calls || content.text == nil) {
 		content.text, content.value = nil, json.RawMessage("null")

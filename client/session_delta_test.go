@@ -20,6 +20,11 @@ func TestDelta(t *testing.T) {
 		"calls from one chunk, without an index": {
 			[]string{`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g","arguments":""}}]}`},
 			`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g","arguments":""}}],"content":null}`},
+		"calls counted from 1": {
+			[]string{`{"role":"assistant","tool_calls":[{"index":1,"id":"a"}]}`, `{"tool_calls":[{"index":3,"id":"b"}]}`},
+			`{"role":"assistant","tool_calls":[{"id":"a"},{"id":"b"}],"content":null}`},
+		"no calls":   {[]string{`{"role":"assistant","content":"","tool_calls":[]}`}, `{"role":"assistant","content":""}`},
+		"empty call": {[]string{`{"role":"assistant","content":"","tool_calls":[{"index":0}]}`}, `{"role":"assistant","content":""}`},
 		"unknown members": {
 			[]string{`{"role":"assistant","content":"a","sig":"x","list":[1],"o":{"t":"p","n":1.0}}`, `{"sig":"y","list":[2.0],"o":{"t":"q"}}`},
 			`{"role":"assistant","content":"a","sig":"xy","list":[2.0],"o":{"t":"pq","n":1.0}}`},

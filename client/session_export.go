@@ -60,8 +60,6 @@ func (c *Client) RestoreSession(data []byte) (*Session, error) {
 		return nil, fmt.Errorf(prefix+"version %d is later than %d, the last one that this program knows; update it", e.Version, sessionVersion)
 	case e.Version < 1 || e.ID == "":
 		return nil, errors.New(prefix + "it is not an exported session: version or id is missing")
-	case e.Sent < 0 || e.Sent > len(e.Messages):
-		return nil, fmt.Errorf(prefix+"%d of %d messages cannot have been sent", e.Sent, len(e.Messages))
 	}
 	s := c.newSession(e.ID)
 	if e.Key != "" {
@@ -72,6 +70,10 @@ func (c *Client) RestoreSession(data []byte) (*Session, error) {
 		if err := s.transcript.add(messages...); err != nil {
 			return nil, fmt.Errorf(prefix+"%w", err)
 		}
+	}
+	// Results of an open batch are not among the transcript's messages yet.
+	if n := len(s.transcript.messages); e.Sent < 0 || e.Sent > n {
+		return nil, fmt.Errorf(prefix+"%d of %d messages cannot have been sent; export the session anew", e.Sent, n)
 	}
 	if e.Sent > 0 {
 		s.sent = &sent{messages: s.transcript.messages[:e.Sent]}

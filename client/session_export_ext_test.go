@@ -100,6 +100,10 @@ func TestSessionRestoreKeepsEverything(t *testing.T) {
 	require.Len(t, *warnings, 1)
 }
 
+// openBatch claims that a result was sent while its batch is open.
+const openBatch = `{"version":1,"id":"x","sent":2,"messages":[{"role":"assistant","tool_calls":[{"id":"a"},{"id":"b"}]},` +
+	`{"role":"tool","tool_call_id":"a","content":""}]}`
+
 func TestSessionRestoreErrors(t *testing.T) {
 	c := newClient(t, "http://127.0.0.1:1")
 	for data, say := range map[string]string{
@@ -108,12 +112,13 @@ func TestSessionRestoreErrors(t *testing.T) {
 		`{}`:                     "version or id is missing",
 		`{"version":1}`:          "version or id is missing",
 		`{"version":2,"id":"x"}`: "version 2 is later than 1",
-		`{"version":1,"id":"x","messages":[{"role":""}]}`:                                          "no role",
-		`{"version":1,"id":"x","messages":[7]}`:                                                    "no role",
-		`{"version":1,"id":"x","messages":[{"role":"tool","tool_call_id":"q"}]}`:                   `"q"`,
-		`{"version":1,"id":"x","messages":[],"results":[{"role":"tool","tool_call_id":"q"}]}`:      `"q"`,
-		`{"version":1,"id":"x","messages":[{"role":"user"}],"results":[{"role":"user"}],"sent":2}`: "2 of 1",
-		`{"version":1,"id":"x","messages":[],"sent":-1}`:                                           "-1 of 0",
+		`{"version":1,"id":"x","messages":[{"role":""}]}`:                                     "no role",
+		`{"version":1,"id":"x","messages":[7]}`:                                               "no role",
+		`{"version":1,"id":"x","messages":[{"role":"tool","tool_call_id":"q"}]}`:              `"q"`,
+		`{"version":1,"id":"x","messages":[],"results":[{"role":"tool","tool_call_id":"q"}]}`: `"q"`,
+		`{"version":1,"id":"x","messages":[{"role":"user"}],"sent":2}`:                        "2 of 1",
+		openBatch: "2 of 1",
+		`{"version":1,"id":"x","messages":[],"sent":-1}`: "-1 of 0",
 	} {
 		_, err := c.RestoreSession([]byte(data))
 		require.ErrorContains(t, err, say, data)
@@ -126,6 +131,7 @@ func TestSessionRestoreErrors(t *testing.T) {
 func FuzzRestoreSession(f *testing.F) {
 	f.Add([]byte(`{"version":1,"id":"x","key":"k","placement":"p","messages":[{"role":"user","content":"a"},` + weirdSent + `],"results":[],"sent":1}`))
 	f.Add([]byte(`{"version":1,"id":"x","messages":[` + calling("a", "b") + `],"results":[{"role":"tool","tool_call_id":"b"}]}`))
+	f.Add([]byte(openBatch))
 	c, err := client.New(client.WithEndpoints("http://127.0.0.1:1"), client.WithHealthChecks(0), client.WithModelChecks(0))
 	require.NoError(f, err)
 	f.Cleanup(func() { c.Close() })

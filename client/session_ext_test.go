@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -194,6 +195,48 @@ func TestSessionFailure(t *testing.T) {
 	_, err = s.Complete(t.Context(), anyModel)
 	require.NoError(t, err)
 	require.Len(t, s.Messages(), 2)
+}
+
+// A call with Messages that fails leaves the transcript as it was, its open
+// batch too, and one that succeeds does not.
+func TestSessionFailureWithMessages(t *testing.T) {
+	engine := newScripted(t)
+	s := newClient(t, engine.url).Session("")
+	engine.then(plain(calling("a")))
+	require.NoError(t, s.Append(user("go")))
+	_, err := s.Complete(t.Context(), anyModel)
+	require.NoError(t, err)
+	before, err := json.Marshal(s)
+	require.NoError(t, err)
+	unchanged := func() {
+		t.Helper()
+		after, err := json.Marshal(s)
+		require.NoError(t, err)
+		require.JSONEq(t, string(before), string(after))
+	}
+
+	whole := anyModel
+	whole.Messages = append(s.Messages(), openai.ChatCompletionMessage{Role: "tool", ToolCallID: "a", Content: "1"}, user("on"))
+	rewritten := anyModel
+	rewritten.Messages = []openai.ChatCompletionMessage{user("something else")}
+	refuse := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		w.Write([]byte(`{"error":{"message":"no","type":"BadRequestError","code":400}}`))
+	}
+	for _, req := range []openai.ChatCompletionRequest{whole, rewritten} {
+		engine.then(refuse, streamed("", `{"role":"assistant","content":"hal"}`))
+		_, err = s.Complete(t.Context(), req)
+		require.Error(t, err)
+		unchanged()
+		st, err := s.Stream(t.Context(), req)
+		require.NoError(t, err)
+		require.ErrorIs(t, drain(st), client.ErrNotAppended)
+		unchanged()
+	}
+	_, err = s.Complete(t.Context(), whole)
+	require.NoError(t, err)
+	require.Equal(t, whole.Messages[2:], s.Messages()[2:4])
+	require.Len(t, s.Messages(), 5)
 }
 
 // A panic on the call's way, of a hook of the caller, does not lock the session.

@@ -99,13 +99,19 @@ func (s *Session) Use(messages []openai.ChatCompletionMessage) error {
 	if s.turn != nil {
 		return ErrSessionBusy
 	}
-	return s.use(messages)
+	next, err := s.using(messages)
+	if err == nil {
+		s.transcript = next
+	}
+	return err
 }
 
-func (s *Session) use(messages []openai.ChatCompletionMessage) error {
+// using returns the transcript that messages make, and leaves the session's as
+// it is.
+func (s *Session) using(messages []openai.ChatCompletionMessage) (transcript, error) {
 	raw, err := rawMessages(messages)
 	if err != nil {
-		return err
+		return transcript{}, err
 	}
 	old := s.transcript.messages
 	same := 0
@@ -115,16 +121,13 @@ func (s *Session) use(messages []openai.ChatCompletionMessage) error {
 	}
 	var next transcript
 	if same == len(old) { // as usual: they go on from it
-		next = transcript{messages: old, calls: s.transcript.calls, results: make([]json.RawMessage, len(s.transcript.calls))}
+		next = transcript{messages: slices.Clip(old), calls: s.transcript.calls, results: make([]json.RawMessage, len(s.transcript.calls))}
 		raw = raw[same:]
 	} else {
 		restore(raw[same:], messages[same:], old)
 	}
-	if err := next.add(raw...); err != nil {
-		return err
-	}
-	s.transcript = next
-	return nil
+	err = next.add(raw...)
+	return next, err
 }
 
 // restore spells those of the messages that are answers in old as they are there:

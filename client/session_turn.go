@@ -17,12 +17,13 @@ import (
 
 // turn is a call of a session that is under way.
 type turn struct {
-	ctx     context.Context
-	sent    sent
-	size    int          // bytes of the request
-	tokens  atomic.Int64 // what the engine counted in its prompt, 0 unless it did
-	rewrite *Rewrite     // what the request loses, nil for one that goes on from the last
-	body    bytes.Buffer // of a plain answer, as it was received
+	ctx        context.Context
+	transcript transcript // what is sent, and the session's when it was answered
+	sent       sent
+	size       int          // bytes of the request
+	tokens     atomic.Int64 // what the engine counted in its prompt, 0 unless it did
+	rewrite    *Rewrite     // what the request loses, nil for one that goes on from the last
+	body       bytes.Buffer // of a plain answer, as it was received
 }
 
 // sent is a request of which the engine has the prompt: what is in its body
@@ -73,24 +74,26 @@ func (s *Session) begin(ctx context.Context, req openai.ChatCompletionRequest) (
 	if s.turn != nil {
 		return nil, ErrSessionBusy
 	}
+	next := s.transcript
 	if len(req.Messages) > 0 {
-		if err := s.use(req.Messages); err != nil {
+		var err error
+		if next, err = s.using(req.Messages); err != nil {
 			return nil, err
 		}
 		req.Messages = nil
 	}
-	if err := s.transcript.complete(); err != nil {
+	if err := next.complete(); err != nil {
 		return nil, err
 	}
-	if len(s.transcript.messages) == 0 {
+	if len(next.messages) == 0 {
 		return nil, ErrNoMessages
 	}
 	head, err := json.Marshal(req)
 	if err != nil {
 		return nil, fmt.Errorf("prefixwise: session: the request cannot be sent: %w", err)
 	}
-	messages := messageList(s.transcript.messages)
-	t := &turn{sent: sent{head: head, messages: s.transcript.messages}, size: len(head) + len(messages)}
+	messages := messageList(next.messages)
+	t := &turn{transcript: next, sent: sent{head: head, messages: next.messages}, size: len(head) + len(messages)}
 	t.rewrite = s.compare(t.sent)
 	t.ctx = middleware.WithHints(ctx, middleware.Hints{
 		Session: s.key, Placement: s.placement, ExtraBody: map[string]any{"messages": messages},
@@ -110,9 +113,10 @@ func (s *Session) commit(t *turn, answer json.RawMessage, header http.Header) er
 		return notAppended("the call was ended before its answer was complete")
 	}
 	s.turn = nil
-	if err := s.transcript.add(answer); err != nil {
+	if err := t.transcript.add(answer); err != nil {
 		return notAppended("%w", err)
 	}
+	s.transcript = t.transcript
 	last := t.sent // a pointer into t would keep all of it
 	s.sent, s.placement = &last, header.Get(middleware.HeaderPlacement)
 	if tokens := t.tokens.Load(); tokens > 0 {

@@ -24,7 +24,8 @@ type RecordFileOptions struct {
 // RecordFile is a file for a [Recorder] that makes way for a new one when it
 // is full: path is renamed to path.1, what was path.1 to path.2, and so on, and
 // the oldest is removed. To read all, read path.4 first and path last. A write
-// is never split between two files.
+// is never split between two files. While a full file cannot make way, Write
+// returns the error and writes nothing.
 //
 // A RecordFile is safe for concurrent use, within one process: two processes
 // need a path each.
@@ -60,12 +61,15 @@ func (f *RecordFile) Write(lines []byte) (int, error) {
 	if f.closed {
 		return 0, os.ErrClosed
 	}
+	if f.file == nil { // making way has failed before
+		if err := f.open(); err != nil {
+			return 0, err
+		}
+	}
 	if f.size > 0 && f.size+int64(len(lines)) > f.MaxBytes {
 		if err := f.rotate(); err != nil {
 			return 0, err
 		}
-	}
-	if f.file == nil {
 		if err := f.open(); err != nil {
 			return 0, err
 		}
@@ -130,7 +134,8 @@ func wholeLines(file *os.File) (int64, error) {
 	return size - int64(len(cut)), nil
 }
 
-// rotate makes way for a new file.
+// rotate makes way for a new file. The older files move up to the first number
+// that is free: one that failed halfway, and is tried again, loses none of them.
 func (f *RecordFile) rotate() error {
 	if err := f.shut(); err != nil {
 		return err
@@ -138,13 +143,21 @@ func (f *RecordFile) rotate() error {
 	if f.Keep < 0 {
 		return os.Remove(f.path)
 	}
-	for i := f.Keep - 1; i > 0; i-- {
-		err := os.Rename(f.numbered(i), f.numbered(i+1))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	free := 1
+	for free < f.Keep && exists(f.numbered(free)) {
+		free++
+	}
+	for ; free > 1; free-- {
+		if err := os.Rename(f.numbered(free-1), f.numbered(free)); err != nil {
 			return err
 		}
 	}
 	return os.Rename(f.path, f.numbered(1))
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func (f *RecordFile) numbered(i int) string { return fmt.Sprintf("%s.%d", f.path, i) }

@@ -83,6 +83,47 @@ func TestRecordFileOpensWhatIsThere(t *testing.T) {
 	require.ErrorContains(t, err, "use 0")
 }
 
+// A file that cannot make way takes no more, however often it is tried.
+func TestRecordFileKeepsItsSizeWhenItCannotMakeWay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "traffic.jsonl")
+	file, err := OpenRecordFile(path, RecordFileOptions{MaxBytes: 40, Keep: 1})
+	require.NoError(t, err)
+	line := `{"version":1,"time":"2026"}` + "\n"
+	_, err = file.Write([]byte(line))
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700))
+	for range 3 {
+		n, err := file.Write([]byte(line))
+		require.Error(t, err)
+		require.Zero(t, n)
+		require.Equal(t, line, content(t, path))
+	}
+	require.NoError(t, os.RemoveAll(path+".1"))
+	_, err = file.Write([]byte(line))
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	require.Equal(t, line, content(t, path))
+	require.Equal(t, line, content(t, path+".1"))
+}
+
+// A rotation that failed halfway has left a gap. The next try fills it, and
+// loses nothing.
+func TestRecordFileFillsAGap(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "traffic.jsonl")
+	require.NoError(t, os.WriteFile(path+".2", []byte("2\n"), 0o600))
+	require.NoError(t, os.WriteFile(path+".3", []byte("3\n"), 0o600))
+	file, err := OpenRecordFile(path, RecordFileOptions{MaxBytes: 4, Keep: 3})
+	require.NoError(t, err)
+	for _, line := range []string{"1\n", "new\n"} {
+		_, err = file.Write([]byte(line))
+		require.NoError(t, err)
+	}
+	require.NoError(t, file.Close())
+	for suffix, want := range map[string]string{"": "new\n", ".1": "1\n", ".2": "2\n", ".3": "3\n"} {
+		require.Equal(t, want, content(t, path+suffix))
+	}
+}
+
 // When no new file can be made, writing fails, and works again when one can.
 func TestRecordFileRecovers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "records")

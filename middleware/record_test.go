@@ -203,6 +203,20 @@ func TestRecorderWriterFails(t *testing.T) {
 	})
 }
 
+// Whoever is told of an error may close the Recorder on the spot.
+func TestRecorderIsClosedByOnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("disk full")
+		var recorder *Recorder
+		var closed error
+		recorder = newRecorder(t, writerFunc(func([]byte) (int, error) { return 0, full }),
+			RecorderOptions{OnError: func(error) { closed = recorder.Close() }})
+		recorder.take(ended(1))
+		synctest.Wait()
+		require.ErrorIs(t, closed, full)
+	})
+}
+
 // With a salt equal prompts are still equal, and nobody can tell which they are.
 func TestRecorderSalt(t *testing.T) {
 	record := func(salt string) Record {

@@ -27,9 +27,10 @@ type RecorderOptions struct {
 	// Queue is how many calls may wait to be written; 0 means 1,024, a second
 	// of a busy client. What comes when it is full is dropped.
 	Queue int
-	// OnError is told of the first error of the writer, by the goroutine that
-	// writes; later ones only count as dropped. Nil means that nothing is
-	// told, and that Close returns it all the same.
+	// OnError is told of the first error of the writer; later ones only count
+	// as dropped. It runs in a goroutine of its own, for which Close does not
+	// wait, so it may call Close. Nil means that nothing is told; Close
+	// returns the error all the same.
 	OnError func(error)
 }
 
@@ -181,7 +182,7 @@ func (r *Recorder) fail(err error, calls uint64) {
 	}
 	r.failure = err
 	if r.onError != nil {
-		r.onError(err)
+		go r.onError(err) // the goroutine that writes is one that Close waits for
 	}
 }
 

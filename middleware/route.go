@@ -155,6 +155,9 @@ func (r *route) takeOff(req *http.Request, c *call) (*flight, error) {
 	var lease affinity.Lease
 	var ep discovery.Endpoint
 	if err == nil {
+		if c.want.Sticky == "" { // a pick that fails is the strategy's too
+			c.done.Strategy = string(c.want.Strategy)
+		}
 		lease, ep, err = r.pick(req.Context(), c)
 	}
 	if err != nil {

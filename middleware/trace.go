@@ -80,7 +80,8 @@ type Done struct {
 	Start time.Time
 	// Endpoint served the last attempt, empty if none was picked.
 	Endpoint string
-	// Strategy, Reason and Overflow are those of the last attempt.
+	// Strategy, Reason and Overflow are those of the last attempt. Where none
+	// could be made, Strategy is the one that found no endpoint.
 	Strategy, Reason string
 	Overflow         bool
 	// Attempts is how many attempts were made, 0 if none could be.
