@@ -55,6 +55,37 @@ func TestBacklogFindsItsZeroOnAnEngineThatIsNeverIdle(t *testing.T) {
 	require.Zero(t, b.left)
 }
 
+// A client that has been idle does not poll. What its first reading afterwards
+// says of the night is soon outweighed by what follows.
+func TestRatesAfterALongGap(t *testing.T) {
+	now := time.Unix(0, 0)
+	es := fleet(2)
+	r := newRouter(t, Options{Now: func() time.Time { return now }}, es...)
+	var g [2]Gauges
+	poll := func(after time.Duration, requests ...uint64) {
+		now = now.Add(after)
+		for i, e := range es {
+			g[i].PrefixQueries += 1000 * requests[i]
+			g[i].PromptTokens += 1000 * requests[i]
+			g[i].FirstTokens += requests[i]
+			r.Observe(e.ID, g[i])
+		}
+	}
+	poll(0, 0, 0)
+	poll(8*time.Hour, 80_000, 0)
+	for range 60 {
+		poll(time.Second, 0, 2)
+	}
+	require.InDelta(t, 1*.632+80_000/28_800./2*.368, r.outlook.Load().rate, .05, "two a second on one of two; the night counts as a minute")
+	inflow := func(i int) float64 { return r.tallies[es[i].ID].reading.Load().inflow }
+	require.Less(t, inflow(0), 2.0)
+	for range 20 * 60 {
+		poll(time.Second, 0, 2)
+	}
+	require.Less(t, inflow(0), .5, "ten minutes are what it looks back")
+	require.Greater(t, inflow(1), 1.5)
+}
+
 func TestBacklogStartsOverWithTheEngine(t *testing.T) {
 	var b backlog
 	b.update(0, Gauges{PrefixQueries: 100, PromptTokens: 100}, defaultPace)

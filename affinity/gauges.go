@@ -85,11 +85,12 @@ func (r *Router) Observe(id string, g Gauges) {
 		r.publish()
 	}
 	v.memory, v.until = g.CacheTokens, now+gaugesValid
-	fade := math.Exp(-d.elapsed / rateMemory)
-	v.time = v.time*fade + d.elapsed
-	v.tokens = v.tokens*fade + d.computed
-	v.begun = v.begun*fade + d.begun
-	v.inflow = v.inflow*math.Exp(-d.elapsed/inflowMemory) + d.computed
+	fade, part := faded(d.elapsed, rateMemory)
+	v.time = v.time*fade + d.elapsed*part
+	v.tokens = v.tokens*fade + d.computed*part
+	v.begun = v.begun*fade + d.begun*part
+	fade, part = faded(d.elapsed, inflowMemory)
+	v.inflow = v.inflow*fade + d.computed*part
 
 	var sum gauging
 	members, sized := 0.0, 0.0
@@ -133,6 +134,17 @@ func (r *Router) Observe(id string, g Gauges) {
 		r.swept = now + sweepEvery
 		r.heads.sweep()
 	}
+}
+
+// faded returns what remains of a decaying sum after so many seconds, and which
+// part of what came evenly in that time. Without the latter, the reading after a
+// night in which nobody polled would outweigh all that follow it for minutes.
+func faded(elapsed, memory float64) (before, within float64) {
+	before = math.Exp(-elapsed / memory)
+	if elapsed <= 0 {
+		return before, 1
+	}
+	return before, memory * (1 - before) / elapsed
 }
 
 // sweepEvery is how often the counts of heads are added up.

@@ -21,8 +21,10 @@ const (
 	idleAfter = 30 // s
 )
 
-// inUse tells whether there have been calls of late.
-func (f *fleet) inUse() bool { return time.Now().Unix()-f.used.Load() <= idleAfter }
+// inUse tells whether there are calls, or have been of late.
+func (f *fleet) inUse() bool {
+	return time.Now().Unix()-f.used.Load() <= idleAfter || f.flights.Len() > 0
+}
 
 // observe passes on what an engine tells of itself. An engine that does not
 // cache has nothing to tell: its counts say nothing of what waits.

@@ -51,6 +51,10 @@ const (
 	sawPrompt
 	sawFirst
 	sawAll = 1<<iota - 1
+
+	// The old names of queries and hits.
+	sawOldQueries = sawAll + 1
+	sawOldHits    = sawOldQueries << 1
 )
 
 var sawNames = [...]string{
@@ -58,15 +62,30 @@ var sawNames = [...]string{
 	"prefix_cache_hits_total", "prompt_tokens_total", "time_to_first_token_seconds_count",
 }
 
+// parsed is one engine while a page is read.
+type parsed struct {
+	Metrics
+	saw                 int
+	oldQueries, oldHits uint64
+}
+
+// takeOld uses the old names of series, gpu_prefix_cache_…, where the new ones
+// are missing: vLLM renamed them in 0.9.2, and some versions have both.
+func (e *parsed) takeOld() {
+	if e.saw&sawQueries == 0 && e.saw&sawOldQueries != 0 {
+		e.PrefixQueries, e.saw = e.oldQueries, e.saw|sawQueries
+	}
+	if e.saw&sawHits == 0 && e.saw&sawOldHits != 0 {
+		e.PrefixHits, e.saw = e.oldHits, e.saw|sawHits
+	}
+}
+
 // ParseMetrics reads a page of vLLM's metrics in the Prometheus text format. The
 // keys are the engine labels, "" where there is none: the data-parallel ranks
 // behind one URL are engines "0", "1" and so on. Series of several models of one
 // engine are added up. A page that lacks one of the series is [ErrNoMetrics].
 func ParseMetrics(page []byte) (map[string]Metrics, error) {
-	engines := map[string]*struct {
-		Metrics
-		saw int
-	}{}
+	engines := map[string]*parsed{}
 	for line := range bytes.Lines(page) {
 		rest, ok := bytes.CutPrefix(line, []byte("vllm:"))
 		if !ok { // a comment, a histogram of Python's, or nothing
@@ -83,10 +102,14 @@ func ParseMetrics(page []byte) (map[string]Metrics, error) {
 			bit = sawRunning
 		case "num_requests_waiting":
 			bit = sawWaiting
-		case "prefix_cache_queries_total", "gpu_prefix_cache_queries_total": // the latter before vLLM 0.10
+		case "prefix_cache_queries_total":
 			bit = sawQueries
-		case "prefix_cache_hits_total", "gpu_prefix_cache_hits_total":
+		case "prefix_cache_hits_total":
 			bit = sawHits
+		case "gpu_prefix_cache_queries_total":
+			bit = sawOldQueries
+		case "gpu_prefix_cache_hits_total":
+			bit = sawOldHits
 		case "prompt_tokens_total":
 			bit = sawPrompt
 		case "time_to_first_token_seconds_count":
@@ -101,10 +124,7 @@ func ParseMetrics(page []byte) (map[string]Metrics, error) {
 		}
 		e := engines[labels["engine"]]
 		if e == nil {
-			e = new(struct {
-				Metrics
-				saw int
-			})
+			e = new(parsed)
 			engines[labels["engine"]] = e
 		}
 		if bit == 0 {
@@ -130,6 +150,10 @@ func ParseMetrics(page []byte) (map[string]Metrics, error) {
 			e.PrefixQueries += uint64(v)
 		case sawHits:
 			e.PrefixHits += uint64(v)
+		case sawOldQueries:
+			e.oldQueries += uint64(v)
+		case sawOldHits:
+			e.oldHits += uint64(v)
 		case sawPrompt:
 			e.PromptTokens += uint64(v)
 		case sawFirst:
@@ -141,7 +165,8 @@ func ParseMetrics(page []byte) (map[string]Metrics, error) {
 	}
 	all := make(map[string]Metrics, len(engines))
 	for label, e := range engines {
-		if e.saw != sawAll {
+		e.takeOld()
+		if e.saw&sawAll != sawAll {
 			for i, name := range sawNames {
 				if e.saw&(1<<i) == 0 {
 					return nil, fmt.Errorf("metrics: %w: vllm:%s is missing", ErrNoMetrics, name)

@@ -47,6 +47,11 @@ func TestParseMetrics(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, one, got[""], "an older engine, without labels for engines")
 
+	both = page("0", one) + `vllm:gpu_prefix_cache_queries_total{engine="0"} 99` + "\n" + `vllm:gpu_prefix_cache_hits_total{engine="0"} 98` + "\n"
+	got, err = ParseMetrics([]byte(both))
+	require.NoError(t, err)
+	assert.Equal(t, one, got["0"], "a version that has both names tells the same twice")
+
 	for what, bad := range map[string]string{
 		"no vLLM metrics":           "# nothing\nsglang:num_running_reqs 4.0\n",
 		"hits_total is missing":     strings.ReplaceAll(page("0", one), "vllm:prefix_cache_hits_total", "vllm:other"),

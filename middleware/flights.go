@@ -48,6 +48,16 @@ func (f *Flights) Accepts(endpoint string) {
 	}
 }
 
+// Len returns how many attempts are under way.
+func (f *Flights) Len() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, there := range f.at {
+		n += len(there)
+	}
+	return n
+}
+
 // Close stops what [Flights.Refuses] has started.
 func (f *Flights) Close() {
 	f.mu.Lock()
