@@ -106,6 +106,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		c.settle(tried, better)
 	}
 	c.plan = plan{
+		own:     t.own,
 		bytes:   int32(size.bytes),
 		have:    int32(min(known.of(c.slot.number), size.bytes)),
 		wait:    float32(c.slot.tally.wait(now)),
@@ -122,6 +123,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 // plan is what a pick expected, to be compared with what came of it.
 type plan struct {
 	planned    bool
+	own        uint64 // mixed into the prompt's hashes
 	number     uint16 // of the endpoint in the index
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
@@ -216,7 +218,13 @@ func (r *Router) tokens(bytes int) float64 { return float64(bytes) * r.density.o
 // learn takes what came of a pick.
 func (r *Router) learn(l *Lease, o *Outcome) {
 	p := &l.plan
-	if !p.planned || o.PromptTokens <= 0 {
+	if !p.planned {
+		return
+	}
+	if o.refused() {
+		r.index().forget(p, o.Boundaries)
+	}
+	if o.PromptTokens <= 0 {
 		return
 	}
 	r.prompts.add(float64(o.PromptTokens), turnMemory)
