@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,6 +31,7 @@ func parseSettings(args []string, stderr io.Writer) (*settings, error) {
 	f.Float64Var(&s.think, "think", 2, "mean `seconds` between an answer and the next request of such a session")
 	f.IntVar(&s.output, "output", 0, "answers have at most this many tokens; 0 means as the trace says")
 	f.IntVar(&s.instances, "instances", 8, "engines in the fleet")
+	names := f.String("names", "", "comma `list` of the engines' identities (see discovery.Endpoint), so that prompts have their homes where they have them in that fleet; none means new ones for each seed")
 	f.IntVar(&s.cache, "cache", 400_000, "KV memory of one engine, in `tokens`")
 	f.Float64Var(&s.rate, "rate", 1, "requests come this many times as fast; 1 is their own rate (of a Mooncake trace: on 8 engines)")
 	f.Float64Var(&s.speed, "speed", 1, "engines compute this many times as fast as the default")
@@ -72,6 +74,11 @@ func parseSettings(args []string, stderr io.Writer) (*settings, error) {
 			return nil, err
 		}
 	}
+	if *names != "" {
+		if err := s.name(strings.Split(*names, ",")); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.complete(f, *policies, *clients)
 }
 
@@ -106,7 +113,7 @@ func (s *settings) measure(clients *string) error {
 	if s.concurrency == 0 {
 		s.concurrency = defaultConcurrencyBound
 	}
-	for _, name := range []string{"instances", "scale-add", "scale-del"} {
+	for _, name := range []string{"instances", "names", "scale-add", "scale-del"} {
 		if s.given[name] {
 			return fmt.Errorf("-%s is for simulations; with -endpoints the fleet is as it is", name)
 		}
@@ -114,6 +121,23 @@ func (s *settings) measure(clients *string) error {
 	s.instances = len(s.endpoints)
 	_, err := discovery.Static(s.endpoints...)
 	return err
+}
+
+// name gives each of the instances its identity.
+func (s *settings) name(names []string) error {
+	if !s.given["instances"] {
+		s.instances = len(names)
+	}
+	if len(names) != s.instances {
+		return fmt.Errorf("-names has %d names for %d -instances; give each one its own", len(names), s.instances)
+	}
+	for i, name := range names {
+		if name == "" || slices.Contains(names[:i], name) {
+			return fmt.Errorf("-names: %q, the name of instance %d, is empty or taken; give each one its own", name, i+1)
+		}
+	}
+	s.names = names
+	return nil
 }
 
 func (s *settings) complete(f *flag.FlagSet, policies, clients string) error {

@@ -17,6 +17,8 @@ type arm struct {
 	policy  policy
 	clients int
 	seed    uint64
+	names   []string           // of the instances; none: new ones for each seed
+	asked   []affinity.Request // by position in the trace; none: what the trace says
 }
 
 // pollEvery is how often each client reads the gauges of all engines.
@@ -152,7 +154,7 @@ func (s *simulation) arrive(at time.Duration, r *request) {
 // addInstance adds an engine for each rank of an instance.
 func (s *simulation) addInstance() error {
 	for range s.settings.ranks {
-		i, err := newInstance(len(s.fleet), s.settings.ranks, s.arm.seed, engineConfig(s.settings, s.trace))
+		i, err := newInstance(len(s.fleet), s.settings.ranks, s.arm, engineConfig(s.settings, s.trace))
 		if err != nil {
 			return err
 		}
@@ -216,7 +218,12 @@ func (s *simulation) send(r *request) error {
 		return nil
 	}
 	c := s.clients[s.clientOf[r.position]]
-	q := s.trace.routing(r, s.prefix)
+	var q affinity.Request
+	if s.arm.asked != nil {
+		q = s.arm.asked[r.position]
+	} else {
+		q = s.trace.routing(r, s.prefix)
+	}
 	if s.arm.policy.carried {
 		q.Last = s.last[r.session]
 	}
