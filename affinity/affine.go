@@ -17,7 +17,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	var have holdings
 	head := headIndex(req)
 	var t trail
-	stranger := r.recall(&t, req, head, c.last, &have)
+	stranger := r.recall(&t, c, req, head, &have)
 	strangers := r.strangers.or(.5)
 	apart := strangers > strangerShare // clients must agree without talking
 
@@ -117,7 +117,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		c.plan.head, c.plan.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
-	r.remember(&t, req, c.slot.number, now)
+	t.remember(req, c.slot.number, now)
 }
 
 // plan is what a pick expected, to be compared with what came of it.
@@ -147,7 +147,7 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 	head, root := uint64(0), c.seed
 	spread := len(g.all)
 	if at >= 0 {
-		head = mix(req.headKey())
+		head = mix(c.scope.head(req))
 		size := r.tokens(req.Boundaries[at].Bytes)
 		hits := r.heads.note(head, int(size))
 		if r.heads.due() && r.mu.TryLock() {

@@ -56,17 +56,6 @@ func (x *index) place(hash uint64) uint32 {
 
 func (x *index) line(hash uint64) *line { return &x.lines[x.place(hash)] }
 
-// seek finds a trail's lines. It touches all of them before any is read, so
-// that the processor waits for them together: each is likely to be in none of
-// its caches.
-func (x *index) seek(t *trail, all []Boundary) {
-	for i := range t.n {
-		at := &t.at[i]
-		at.line = x.place(all[at.boundary].Hash ^ t.own)
-		x.lines[at.line][0].key.Load()
-	}
-}
-
 // find returns the prefix's entry, nil if there is none.
 func (l *line) find(hash uint64) *entry {
 	tag := hash << stampBits

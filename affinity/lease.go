@@ -85,15 +85,15 @@ func (l *Lease) Release(o Outcome) bool {
 	}
 	// The count falls first, so that nothing that follows can keep the place.
 	l.tally.inFlight.Add(-1)
-	l.computed()
-	l.router.released(l, o)
+	now := l.router.clock()
+	l.computed(now)
+	l.router.released(l, &o, now)
 	return true
 }
 
 // computed ends what was booked for the prompt, once.
-func (l *Lease) computed() {
+func (l *Lease) computed(now time.Duration) {
 	if l.plan.planned && atomic.CompareAndSwapUint32(&l.begun, 0, 1) {
-		now := l.router.clock()
 		l.tally.bookings.done(now, l.tally.others(now))
 	}
 }
@@ -107,10 +107,9 @@ type Released struct {
 }
 
 // released is the one place where an outcome arrives.
-func (r *Router) released(l *Lease, o Outcome) {
-	now := r.clock()
+func (r *Router) released(l *Lease, o *Outcome, now time.Duration) {
 	held := now - l.since
-	r.learn(l, &o)
+	r.learn(l, o)
 	t := l.tally
 	t.released.Add(1)
 	t.held.Add(int64(held))
@@ -126,9 +125,9 @@ func (r *Router) released(l *Lease, o Outcome) {
 		}
 	}
 	if r.eject != nil {
-		r.judge(l, &o, now)
+		r.judge(l, o, now)
 	}
 	if r.onRelease != nil {
-		r.onRelease(Released{Endpoint: l.Endpoint(), Home: l.Home(), Reason: l.reason, Held: held, Outcome: o})
+		r.onRelease(Released{Endpoint: l.Endpoint(), Home: l.Home(), Reason: l.reason, Held: held, Outcome: *o})
 	}
 }
