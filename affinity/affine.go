@@ -1,7 +1,6 @@
 package affinity
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -106,6 +105,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		c.settle(tried, better)
 	}
 	c.plan = plan{
+		own:     t.own,
 		bytes:   int32(size.bytes),
 		have:    int32(min(known.of(c.slot.number), size.bytes)),
 		wait:    float32(c.slot.tally.wait(now)),
@@ -122,6 +122,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 // plan is what a pick expected, to be compared with what came of it.
 type plan struct {
 	planned    bool
+	own        uint64 // mixed into the prompt's hashes
 	number     uint16 // of the endpoint in the index
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
@@ -156,8 +157,7 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 		if look != nil {
 			memory = look.memory * float64(len(g.up))
 		}
-		dominant := 2*size > r.prompts.or(math.Inf(1)) // not before lengths are known
-		if few := r.heads.spread(hits, len(g.up), memory, dominant); few < len(g.up) {
+		if few := r.heads.spread(hits, len(g.up), memory, req.dominated(at)); few < len(g.up) {
 			spread = few // and not all that are available
 		}
 	}
@@ -178,6 +178,14 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 		c.homeUp = first.slots[0].tally == ord.slots[0].tally
 	}
 	return ord
+}
+
+// dominated tells whether the head, which ends at a boundary, is most of the
+// prompt, as a document is. It goes by the prompt alone, so that every process
+// finds the same whatever it has learned; when a conversation outgrows its head,
+// little of it has been computed yet. A session belongs together whatever is in it.
+func (r *Request) dominated(at int) bool {
+	return r.Session == "" && 2*r.Boundaries[at].Bytes > r.Boundaries[len(r.Boundaries)-1].Bytes
 }
 
 // size is the length of a request's prompt.
@@ -216,7 +224,13 @@ func (r *Router) tokens(bytes int) float64 { return float64(bytes) * r.density.o
 // learn takes what came of a pick.
 func (r *Router) learn(l *Lease, o *Outcome) {
 	p := &l.plan
-	if !p.planned || o.PromptTokens <= 0 {
+	if !p.planned {
+		return
+	}
+	if o.refused() {
+		r.index().forget(p, o.Boundaries)
+	}
+	if o.PromptTokens <= 0 {
 		return
 	}
 	r.prompts.add(float64(o.PromptTokens), turnMemory)

@@ -113,6 +113,18 @@ func (l *line) only(hash uint64, endpoint uint16) {
 	}
 }
 
+// forget takes back what a pick has noted of a prompt that came to nothing. Of
+// equal prompts on their way to one endpoint all are taken back.
+func (x *index) forget(p *plan, prompt []Boundary) {
+	for i := len(prompt) - 1; i >= 0 && prompt[i].Bytes > int(p.have); i-- {
+		hash := prompt[i].Hash ^ p.own
+		if e := x.line(hash).find(hash); e != nil {
+			where := e.where.Load()
+			e.where.CompareAndSwap(where, without(where, p.number))
+		}
+	}
+}
+
 // joined adds an endpoint to a word of endpoints. In the word a number is one
 // higher, since 0 is an empty place.
 func joined(word uint64, endpoint uint16) uint64 {
@@ -125,4 +137,18 @@ func joined(word uint64, endpoint uint16) uint64 {
 		return everywhere
 	}
 	return word<<16 | uint64(endpoint+1)
+}
+
+// without takes an endpoint out of a word of endpoints. Everywhere stays what it
+// is, since it names none.
+func without(word uint64, endpoint uint16) (rest uint64) {
+	if word == everywhere {
+		return word
+	}
+	for at := 48; at >= 0; at -= 16 {
+		if n := word >> at & 0xffff; n != 0 && n != uint64(endpoint)+1 {
+			rest = rest<<16 | n
+		}
+	}
+	return rest
 }
