@@ -17,7 +17,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	var have holdings
 	head := headIndex(req)
 	var t trail
-	stranger := r.recall(&t, req, head, c.last, &have)
+	stranger := r.recall(&t, c, req, head, &have)
 	strangers := r.strangers.or(.5)
 	apart := strangers > strangerShare // clients must agree without talking
 
@@ -106,6 +106,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		c.settle(tried, better)
 	}
 	c.plan = plan{
+		own:     t.own,
 		bytes:   int32(size.bytes),
 		have:    int32(min(known.of(c.slot.number), size.bytes)),
 		wait:    float32(c.slot.tally.wait(now)),
@@ -116,12 +117,13 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		c.plan.head, c.plan.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
-	r.remember(&t, req, c.slot.number, now)
+	t.remember(req, c.slot.number, now)
 }
 
 // plan is what a pick expected, to be compared with what came of it.
 type plan struct {
 	planned    bool
+	own        uint64 // mixed into the prompt's hashes
 	number     uint16 // of the endpoint in the index
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
@@ -145,7 +147,7 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 	head, root := uint64(0), c.seed
 	spread := len(g.all)
 	if at >= 0 {
-		head = mix(req.headKey())
+		head = mix(c.scope.head(req))
 		size := r.tokens(req.Boundaries[at].Bytes)
 		hits := r.heads.note(head, int(size))
 		if r.heads.due() && r.mu.TryLock() {
@@ -216,7 +218,13 @@ func (r *Router) tokens(bytes int) float64 { return float64(bytes) * r.density.o
 // learn takes what came of a pick.
 func (r *Router) learn(l *Lease, o *Outcome) {
 	p := &l.plan
-	if !p.planned || o.PromptTokens <= 0 {
+	if !p.planned {
+		return
+	}
+	if o.refused() {
+		r.index().forget(p, o.Boundaries)
+	}
+	if o.PromptTokens <= 0 {
 		return
 	}
 	r.prompts.add(float64(o.PromptTokens), turnMemory)
