@@ -1,7 +1,6 @@
 package affinity
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -158,8 +157,7 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 		if look != nil {
 			memory = look.memory * float64(len(g.up))
 		}
-		dominant := 2*size > r.prompts.or(math.Inf(1)) // not before lengths are known
-		if few := r.heads.spread(hits, len(g.up), memory, dominant); few < len(g.up) {
+		if few := r.heads.spread(hits, len(g.up), memory, req.dominated(at)); few < len(g.up) {
 			spread = few // and not all that are available
 		}
 	}
@@ -180,6 +178,14 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 		c.homeUp = first.slots[0].tally == ord.slots[0].tally
 	}
 	return ord
+}
+
+// dominated tells whether the head, which ends at a boundary, is most of the
+// prompt, as a document is. It goes by the prompt alone, so that every process
+// finds the same whatever it has learned; when a conversation outgrows its head,
+// little of it has been computed yet. A session belongs together whatever is in it.
+func (r *Request) dominated(at int) bool {
+	return r.Session == "" && 2*r.Boundaries[at].Bytes > r.Boundaries[len(r.Boundaries)-1].Bytes
 }
 
 // size is the length of a request's prompt.

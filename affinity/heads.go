@@ -101,7 +101,7 @@ func (h *heads) due() bool { return h.count.Load() >= headWindow }
 
 // spread returns on how many of n endpoints a head with so many hits may live,
 // if the endpoints' memory is memory tokens, together; 0 means unknown. A head is
-// dominant if it is most of the prompts that begin with it.
+// dominant if it is most of the prompt.
 func (h *heads) spread(hits uint32, n int, memory float64, dominant bool) int {
 	if hits == 0 && !dominant {
 		return n
