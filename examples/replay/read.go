@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,8 +67,11 @@ const wanted = `want one JSON object a line: a Mooncake trace ("timestamp", "inp
 	`a recording of middleware.Recorder ("v", "time", "boundaries"), or requests ("messages", "prompt" or "input", bare or under "body" or "request", with a "timestamp" beside it); ` +
 	`or one JSON array of tau-bench's trajectories ("traj")`
 
-// loadTrace reads a file of traffic.
+// loadTrace reads a file of traffic; "-" is the standard input.
 func loadTrace(path string, o readOptions) (*trace, error) {
+	if path == "-" {
+		return readTrace("standard input", os.Stdin, o)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -76,13 +80,28 @@ func loadTrace(path string, o readOptions) (*trace, error) {
 	return readTrace(path, f, o)
 }
 
+// unzipped reads what is compressed with gzip, as logs are that were put away.
+func unzipped(in *bufio.Reader) (*bufio.Reader, error) {
+	if begin, _ := in.Peek(2); string(begin) != "\x1f\x8b" {
+		return in, nil
+	}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	return bufio.NewReaderSize(z, 64<<10), nil
+}
+
 func readTrace(name string, f io.Reader, o readOptions) (*trace, error) {
 	c, err := newCanonicalizer(o.prefixes)
 	if err != nil {
 		return nil, err
 	}
 	r := &reader{name: name, trace: &trace{name: name}, options: o, canon: c}
-	in := bufio.NewReaderSize(f, 64<<10)
+	in, err := unzipped(bufio.NewReaderSize(f, 64<<10))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	begin, skipped, err := firstByte(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
