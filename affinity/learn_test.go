@@ -269,6 +269,23 @@ func TestHandsOnTheSameKeys(t *testing.T) {
 	}
 }
 
+func TestCandidatesAreTheFirstOfTheOrder(t *testing.T) {
+	for n := range 12 {
+		for _, change := range []func([]Endpoint){func([]Endpoint) {}, weighted} {
+			es := fleet(n + 1)
+			change(es)
+			g := newRouter(t, Options{}, es...).snap.Load().any
+			for key := range uint64(100) {
+				o := candidates(g, g.all, 0, mix(key), len(g.all))
+				require.Equal(t, min(maxOrder, len(es)), o.n)
+				for i, id := range Order(key, es)[:o.n] {
+					require.Equal(t, id, o.slots[i].tally.id, "place %d of %d", i, len(es))
+				}
+			}
+		}
+	}
+}
+
 func TestCandidates(t *testing.T) {
 	es := fleet(20)
 	r := newRouter(t, Options{}, es...)
