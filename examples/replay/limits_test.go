@@ -117,15 +117,18 @@ func TestRequestAmongHashes(t *testing.T) {
 }
 
 func TestGzip(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log.gz")
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	z.Write([]byte(body(1) + "\n" + body(2)))
+	z.Write([]byte("\xef\xbb\xbf" + body(1) + "\n" + body(2)))
 	require.NoError(t, z.Close())
-	got, err := readTrace("file", bytes.NewReader(b.Bytes()), testOptions)
+	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+	got, err := loadTrace(file, testOptions)
 	require.NoError(t, err)
 	require.Len(t, got.requests, 2)
-	_, err = readTrace("file", bytes.NewReader(b.Bytes()[:b.Len()/2]), testOptions)
-	require.ErrorContains(t, err, "file: unexpected EOF")
+	require.NoError(t, os.WriteFile(file, b.Bytes()[:b.Len()/2], 0o600))
+	_, err = loadTrace(file, testOptions)
+	require.ErrorContains(t, err, "unexpected EOF")
 }
 
 // A recording of sessions that wait for answers has times as if they had waited.

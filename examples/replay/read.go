@@ -3,18 +3,17 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+
+	"github.com/prefixwise/prefixwise/examples/internal/logfile"
 )
 
-// maxLine bounds a line of a trace file: a request with a million tokens of
-// text has some 4 MB.
-const maxLine = 64 << 20
+const maxLine = logfile.MaxLine
 
 // reader reads one file of traffic, whatever its format.
 type reader struct {
@@ -69,27 +68,15 @@ const wanted = `want one JSON object a line: a Mooncake trace ("timestamp", "inp
 
 // loadTrace reads a file of traffic; "-" is the standard input.
 func loadTrace(path string, o readOptions) (*trace, error) {
-	if path == "-" {
-		return readTrace("standard input", os.Stdin, o)
-	}
-	f, err := os.Open(path)
+	f, err := logfile.Open(path, os.Stdin)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if path == "-" {
+		path = "standard input"
+	}
 	return readTrace(path, f, o)
-}
-
-// unzipped reads what is compressed with gzip, as logs are that were put away.
-func unzipped(in *bufio.Reader) (*bufio.Reader, error) {
-	if begin, _ := in.Peek(2); string(begin) != "\x1f\x8b" {
-		return in, nil
-	}
-	z, err := gzip.NewReader(in)
-	if err != nil {
-		return nil, err
-	}
-	return bufio.NewReaderSize(z, 64<<10), nil
 }
 
 func readTrace(name string, f io.Reader, o readOptions) (*trace, error) {
@@ -98,10 +85,7 @@ func readTrace(name string, f io.Reader, o readOptions) (*trace, error) {
 		return nil, err
 	}
 	r := &reader{name: name, trace: &trace{name: name}, options: o, canon: c}
-	in, err := unzipped(bufio.NewReaderSize(f, 64<<10))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	in := bufio.NewReader(f)
 	begin, skipped, err := firstByte(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -117,7 +101,7 @@ func readTrace(name string, f io.Reader, o readOptions) (*trace, error) {
 	return r.trace, nil
 }
 
-// firstByte skips white space and a byte order mark, and peeks. It returns the
+// firstByte skips white space and peeks. It returns the
 // number of lines that were skipped.
 func firstByte(in *bufio.Reader) (b byte, lines int, err error) {
 	for {
@@ -128,7 +112,7 @@ func firstByte(in *bufio.Reader) (b byte, lines int, err error) {
 		if err != nil {
 			return 0, lines, err
 		}
-		if bytes.IndexByte([]byte(" \t\r\n\xef\xbb\xbf"), b) < 0 {
+		if bytes.IndexByte([]byte(" \t\r\n"), b) < 0 {
 			return b, lines, in.UnreadByte()
 		}
 		if b == '\n' {
