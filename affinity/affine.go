@@ -59,18 +59,27 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		return pace.prefill(size.tokens(have.of(s.number)), size.prompt)
 	}
 	price := newPrices(look, compute(home), again, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
-	width := maxOrder
 	if apart {
-		width = 2
+		ord.n = min(2, ord.n)
+	}
+	var room [maxOrder + 1 + maxKnown]*slot
+	contenders := append(room[:0], ord.slots[:ord.n]...)
+	if c.last != nil {
+		contenders = append(contenders, c.last)
+	}
+	holders, held := have.among(g)
+	for _, i := range holders[:held] {
+		if s := &g.up[i]; !slices.Contains(contenders, s) {
+			contenders = append(contenders, s)
+		}
 	}
 
-	holders, held := have.among(g)
 	for {
 		var best *slot
 		var least float64
-		consider := func(s *slot) {
+		for _, s := range contenders {
 			if s.full() || s.tried(tried) {
-				return
+				continue
 			}
 			cost := price.cost(s.tally.wait(now), compute(s), s.tally.inflow(now), s.tally.load())
 			if s != stays {
@@ -78,17 +87,6 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 			}
 			if best == nil || cost < least {
 				best, least = s, cost
-			}
-		}
-		for i := range min(width, ord.n) {
-			consider(ord.slots[i])
-		}
-		if c.last != nil {
-			consider(c.last)
-		}
-		for _, i := range holders[:held] {
-			if s := &g.up[i]; !slices.Contains(ord.slots[:width], s) {
-				consider(s)
 			}
 		}
 		if best == nil {
