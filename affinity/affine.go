@@ -31,8 +31,16 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		// Whoever sends the next turn will know as well.
 		stays, apart, strangers = c.last, false, 0
 	}
+	again := r.later.or(.5) * strangers
 	known := have // what follows is for prices only
-	if apart {
+	switch {
+	case ord.alone:
+		// A document is best kept where it is known to be, at home or not. If that
+		// is not known, others will look for it at home.
+		if c.last == nil && have.deepest < req.Boundaries[head].Bytes {
+			again = max(again, askedAgain)
+		}
+	case apart:
 		// What others sent, they sent home.
 		if stranger {
 			have.add(home.number, req.Boundaries[req.previous()-1].Bytes)
@@ -40,7 +48,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		if have.deepest > 0 {
 			have.add(home.number, have.deepest)
 		}
-	} else if head >= 0 && have.deepest > 0 {
+	case head >= 0 && have.deepest > 0:
 		// A head that home lacks is computed there once and serves all that live
 		// there after; were it counted, an idle fleet would send everybody to the
 		// one endpoint that has it.
@@ -50,19 +58,28 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	compute := func(s *slot) float64 {
 		return pace.prefill(size.tokens(have.of(s.number)), size.prompt)
 	}
-	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
-	width := maxOrder
+	price := newPrices(look, compute(home), again, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
 	if apart {
-		width = 2
+		ord.n = min(2, ord.n)
+	}
+	var room [maxOrder + 1 + maxKnown]*slot
+	contenders := append(room[:0], ord.slots[:ord.n]...)
+	if c.last != nil {
+		contenders = append(contenders, c.last)
+	}
+	holders, held := have.among(g)
+	for _, i := range holders[:held] {
+		if s := &g.up[i]; !slices.Contains(contenders, s) {
+			contenders = append(contenders, s)
+		}
 	}
 
-	holders, held := have.among(g)
 	for {
 		var best *slot
 		var least float64
-		consider := func(s *slot) {
+		for _, s := range contenders {
 			if s.full() || s.tried(tried) {
-				return
+				continue
 			}
 			cost := price.cost(s.tally.wait(now), compute(s), s.tally.inflow(now), s.tally.load())
 			if s != stays {
@@ -70,17 +87,6 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 			}
 			if best == nil || cost < least {
 				best, least = s, cost
-			}
-		}
-		for i := range min(width, ord.n) {
-			consider(ord.slots[i])
-		}
-		if c.last != nil {
-			consider(c.last)
-		}
-		for _, i := range holders[:held] {
-			if s := &g.up[i]; !slices.Contains(ord.slots[:width], s) {
-				consider(s)
 			}
 		}
 		if best == nil {
@@ -144,7 +150,7 @@ func (r *Router) look(now time.Duration) *outlook {
 func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart bool, now time.Duration) order {
 	g := c.group
 	head, root := uint64(0), c.seed
-	spread := len(g.all)
+	spread, alone := len(g.all), false
 	if at >= 0 {
 		head = mix(c.scope.head(req))
 		size := r.tokens(req.Boundaries[at].Bytes)
@@ -157,26 +163,33 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 		if look != nil {
 			memory = look.memory * float64(len(g.up))
 		}
-		if few := r.heads.spread(hits, len(g.up), memory, req.dominated(at)); few < len(g.up) {
+		dominant := req.dominated(at)
+		if few := r.heads.spread(hits, len(g.up), memory, dominant); few < len(g.up) {
 			spread = few // and not all that are available
+			alone = few == 1 && dominant
 		}
+	}
+	key := root // of what is handed on
+	if alone {
+		key = head
 	}
 	inflow := func(s *slot) float64 { return s.tally.inflow(now) }
 	ord := candidates(g, g.up, head, root, spread)
 	if apart {
-		ord.shift(root, inflow)
+		ord.shift(key, inflow)
 	}
 	first := ord
 	if len(g.up) < len(g.all) {
 		first = candidates(g, g.all, head, root, spread)
 		if apart {
-			first.shift(root, inflow)
+			first.shift(key, inflow)
 		}
 	}
 	if first.n > 0 {
 		c.home = first.slots[0]
 		c.homeUp = first.slots[0].tally == ord.slots[0].tally
 	}
+	ord.alone = alone
 	return ord
 }
 

@@ -9,6 +9,7 @@ const maxOrder = 4
 type order struct {
 	n     int
 	slots [maxOrder]*slot
+	alone bool // the head is most of the prompt and worth only one copy
 }
 
 // leaders are the first few slots for a seed, the first one first: as many as

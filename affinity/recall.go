@@ -15,8 +15,8 @@ type trail struct {
 	at   [maxTrail]struct{ boundary, line uint32 }
 }
 
-// maxTrail is more than there are marks up to two gigabytes of prompt.
-const maxTrail = 128
+// maxTrail is how many marks there are between a kilobyte of prompt and 64 MiB.
+const maxTrail = 64
 
 // headIndex returns the boundary at which the request's head ends, -1 if it is
 // not known.
