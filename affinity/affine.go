@@ -30,14 +30,22 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 		// Whoever sends the next turn will know as well.
 		stays, apart, strangers = c.last, false, 0
 	}
+	again := r.later.or(.5) * strangers
 	credit := 0 // what home is taken to have at least, for prices only
-	if apart {
+	switch {
+	case ord.alone:
+		// A document is best kept where it is known to be, at home or not. If that
+		// is not known, others will look for it at home.
+		if c.last == nil && have.deepest < req.Boundaries[head].Bytes {
+			again = max(again, askedAgain)
+		}
+	case apart:
 		// What others sent, they sent home.
 		credit = have.deepest
 		if stranger {
 			credit = max(credit, req.Boundaries[req.previous()-1].Bytes)
 		}
-	} else if head >= 0 {
+	case head >= 0:
 		// A head that home lacks is computed there once and serves all that live
 		// there after; were it counted, an idle fleet would send everybody to the
 		// one endpoint that has it.
@@ -52,7 +60,7 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	compute := func(s *slot) float64 {
 		return pace.prefill(size.tokens(depth(s)), size.prompt)
 	}
-	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
+	price := newPrices(look, compute(home), again, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
 	if apart {
 		ord.n = min(2, ord.n)
 	}
@@ -139,6 +147,7 @@ func (r *Router) look(now time.Duration) *outlook {
 func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outlook, apart bool, now time.Duration) {
 	g := c.group
 	head, spread := uint64(0), len(g.all)
+	key := c.seed // of what is handed on
 	if at >= 0 {
 		size := r.tokens(req.Boundaries[at].Bytes)
 		hits := r.heads.note(req.Head^c.scope.index(), int(size))
@@ -150,14 +159,18 @@ func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outl
 		if look != nil {
 			memory = look.memory * float64(len(g.up))
 		}
-		if few := r.heads.spread(hits, len(g.up), memory, req.dominated(at)); few < len(g.up) {
+		dominant := req.dominated(at)
+		if few := r.heads.spread(hits, len(g.up), memory, dominant); few < len(g.up) {
 			head, spread = mix(c.scope.head(req)), few // and not all that are available
+			if ord.alone = few == 1 && dominant; ord.alone {
+				key = head
+			}
 		}
 	}
 	fill := func(o *order, slots []slot) *slot {
 		o.fill(g, slots, head, c.seed, spread)
 		if apart {
-			o.shift(c.seed, now)
+			o.shift(key, now)
 		}
 		return o.slots[0]
 	}

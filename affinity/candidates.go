@@ -14,6 +14,7 @@ const maxOrder = 4
 type order struct {
 	n     int
 	slots [maxOrder + 1 + maxKnown]*slot
+	alone bool // the head is most of the prompt and worth only one copy
 }
 
 // append adds a slot if it is not there yet.

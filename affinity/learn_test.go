@@ -229,6 +229,10 @@ func TestSpread(t *testing.T) {
 		require.Equal(t, want, docs.spread(uses(n), 8, 0, true), "%d requests", n)
 	}
 	require.Equal(t, 8, docs.spread(uses(10), 8, 0, false))
+	docs.sweep()
+	few := docs.note(100, 8000)
+	docs.hits.Store(uint64(few))
+	require.Equal(t, 1, docs.spread(few, 8, 0, true), "one request is no demand, be it all there is")
 	require.Equal(t, 1, docs.spread(0, 8, 0, true), "not counted")
 	require.Equal(t, 8, docs.spread(0, 8, 0, false), "not counted")
 }
