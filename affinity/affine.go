@@ -1,7 +1,6 @@
 package affinity
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -17,7 +16,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	var have holdings
 	head := headIndex(req)
 	var t trail
-	stranger := r.recall(&t, req, head, c.last, &have)
+	stranger := r.recall(&t, c, req, head, &have)
 	strangers := r.strangers.or(.5)
 	apart := strangers > strangerShare // clients must agree without talking
 
@@ -32,8 +31,16 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		// Whoever sends the next turn will know as well.
 		stays, apart, strangers = c.last, false, 0
 	}
+	again := r.later.or(.5) * strangers
 	known := have // what follows is for prices only
-	if apart {
+	switch {
+	case ord.alone:
+		// A document is best kept where it is known to be, at home or not. If that
+		// is not known, others will look for it at home.
+		if c.last == nil && have.deepest < req.Boundaries[head].Bytes {
+			again = max(again, askedAgain)
+		}
+	case apart:
 		// What others sent, they sent home.
 		if stranger {
 			have.add(home.number, req.Boundaries[req.previous()-1].Bytes)
@@ -41,7 +48,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		if have.deepest > 0 {
 			have.add(home.number, have.deepest)
 		}
-	} else if head >= 0 && have.deepest > 0 {
+	case head >= 0 && have.deepest > 0:
 		// A head that home lacks is computed there once and serves all that live
 		// there after; were it counted, an idle fleet would send everybody to the
 		// one endpoint that has it.
@@ -51,19 +58,28 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	compute := func(s *slot) float64 {
 		return pace.prefill(size.tokens(have.of(s.number)), size.prompt)
 	}
-	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
-	width := maxOrder
+	price := newPrices(look, compute(home), again, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
 	if apart {
-		width = 2
+		ord.n = min(2, ord.n)
+	}
+	var room [maxOrder + 1 + maxKnown]*slot
+	contenders := append(room[:0], ord.slots[:ord.n]...)
+	if c.last != nil {
+		contenders = append(contenders, c.last)
+	}
+	holders, held := have.among(g)
+	for _, i := range holders[:held] {
+		if s := &g.up[i]; !slices.Contains(contenders, s) {
+			contenders = append(contenders, s)
+		}
 	}
 
-	holders, held := have.among(g)
 	for {
 		var best *slot
 		var least float64
-		consider := func(s *slot) {
+		for _, s := range contenders {
 			if s.full() || s.tried(tried) {
-				return
+				continue
 			}
 			cost := price.cost(s.tally.wait(now), compute(s), s.tally.inflow(now), s.tally.load())
 			if s != stays {
@@ -71,17 +87,6 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 			}
 			if best == nil || cost < least {
 				best, least = s, cost
-			}
-		}
-		for i := range min(width, ord.n) {
-			consider(ord.slots[i])
-		}
-		if c.last != nil {
-			consider(c.last)
-		}
-		for _, i := range holders[:held] {
-			if s := &g.up[i]; !slices.Contains(ord.slots[:width], s) {
-				consider(s)
 			}
 		}
 		if best == nil {
@@ -106,6 +111,7 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		c.settle(tried, better)
 	}
 	c.plan = plan{
+		own:     t.own,
 		bytes:   int32(size.bytes),
 		have:    int32(min(known.of(c.slot.number), size.bytes)),
 		wait:    float32(c.slot.tally.wait(now)),
@@ -116,12 +122,13 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 		c.plan.head, c.plan.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
-	r.remember(&t, req, c.slot.number, now)
+	t.remember(req, c.slot.number, now)
 }
 
 // plan is what a pick expected, to be compared with what came of it.
 type plan struct {
 	planned    bool
+	own        uint64 // mixed into the prompt's hashes
 	number     uint16 // of the endpoint in the index
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
@@ -143,9 +150,9 @@ func (r *Router) look(now time.Duration) *outlook {
 func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart bool, now time.Duration) order {
 	g := c.group
 	head, root := uint64(0), c.seed
-	spread := len(g.all)
+	spread, alone := len(g.all), false
 	if at >= 0 {
-		head = mix(req.headKey())
+		head = mix(c.scope.head(req))
 		size := r.tokens(req.Boundaries[at].Bytes)
 		hits := r.heads.note(head, int(size))
 		if r.heads.due() && r.mu.TryLock() {
@@ -156,28 +163,42 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 		if look != nil {
 			memory = look.memory * float64(len(g.up))
 		}
-		dominant := 2*size > r.prompts.or(math.Inf(1)) // not before lengths are known
+		dominant := req.dominated(at)
 		if few := r.heads.spread(hits, len(g.up), memory, dominant); few < len(g.up) {
 			spread = few // and not all that are available
+			alone = few == 1 && dominant
 		}
+	}
+	key := root // of what is handed on
+	if alone {
+		key = head
 	}
 	inflow := func(s *slot) float64 { return s.tally.inflow(now) }
 	ord := candidates(g, g.up, head, root, spread)
 	if apart {
-		ord.shift(root, inflow)
+		ord.shift(key, inflow)
 	}
 	first := ord
 	if len(g.up) < len(g.all) {
 		first = candidates(g, g.all, head, root, spread)
 		if apart {
-			first.shift(root, inflow)
+			first.shift(key, inflow)
 		}
 	}
 	if first.n > 0 {
 		c.home = first.slots[0]
 		c.homeUp = first.slots[0].tally == ord.slots[0].tally
 	}
+	ord.alone = alone
 	return ord
+}
+
+// dominated tells whether the head, which ends at a boundary, is most of the
+// prompt, as a document is. It goes by the prompt alone, so that every process
+// finds the same whatever it has learned; when a conversation outgrows its head,
+// little of it has been computed yet. A session belongs together whatever is in it.
+func (r *Request) dominated(at int) bool {
+	return r.Session == "" && 2*r.Boundaries[at].Bytes > r.Boundaries[len(r.Boundaries)-1].Bytes
 }
 
 // size is the length of a request's prompt.
@@ -216,7 +237,13 @@ func (r *Router) tokens(bytes int) float64 { return float64(bytes) * r.density.o
 // learn takes what came of a pick.
 func (r *Router) learn(l *Lease, o *Outcome) {
 	p := &l.plan
-	if !p.planned || o.PromptTokens <= 0 {
+	if !p.planned {
+		return
+	}
+	if o.refused() {
+		r.index().forget(p, o.Boundaries)
+	}
+	if o.PromptTokens <= 0 {
 		return
 	}
 	r.prompts.add(float64(o.PromptTokens), turnMemory)

@@ -9,6 +9,7 @@ const maxOrder = 4
 type order struct {
 	n     int
 	slots [maxOrder]*slot
+	alone bool // the head is most of the prompt and worth only one copy
 }
 
 // leaders are the first few slots for a seed, the first one first: as many as
@@ -63,11 +64,54 @@ func candidates(g *group, slots []slot, head, root uint64, spread int) (o order)
 	if spread < len(slots) {
 		return among(g, slots, head, root, spread)
 	}
+	if g.logs == nil {
+		o.lead(slots, root)
+		return o
+	}
 	var ranks [maxOrder]rank
 	own := leaders{slots: o.slots[:], ranks: ranks[:]}
 	own.lead(g, slots, root)
 	o.n = own.n
 	return o
+}
+
+// lead fills an order with the first of slots of equal weight: those with the
+// largest draws. Each draw is as good as any, so a processor that guesses how
+// they compare is as often wrong as right, and pays ten instructions' time for
+// it. Hence nothing here branches on the outcome but the first line, on which
+// most of a large fleet stop.
+func (o *order) lead(slots []slot, seed uint64) {
+	var d1, d2, d3, d4 uint64 // the four largest
+	var s1, s2, s3, s4 int    // and whose they are
+	for i := range slots {
+		d := draw(seed, slots[i].idHash)
+		if d <= d4 && i >= maxOrder {
+			continue
+		}
+		d4, s4 = d, i
+		if d > d3 {
+			d4, s4 = d3, s3
+		}
+		if d > d3 {
+			d3, s3 = d, i
+		}
+		if d > d2 {
+			d3, s3 = d2, s2
+		}
+		if d > d2 {
+			d2, s2 = d, i
+		}
+		if d > d1 {
+			d2, s2 = d1, s1
+		}
+		if d > d1 {
+			d1, s1 = d, i
+		}
+	}
+	o.n = min(maxOrder, len(slots))
+	if o.n > 0 {
+		o.slots = [maxOrder]*slot{&slots[s1], &slots[s2], &slots[s3], &slots[s4]}
+	}
 }
 
 // among is candidates where a head may live on some of the slots only.

@@ -101,9 +101,10 @@ func (l *Lease) Progress() {
 	if l.tally == nil {
 		return
 	}
-	l.computed()
+	now := l.router.clock()
+	l.computed(now)
 	if l.router.eject != nil {
-		l.router.praise(l, l.router.clock())
+		l.router.praise(l, now)
 	}
 }
 

@@ -69,7 +69,7 @@ func (r *Request) prefixKey(length int) (uint64, error) {
 	if hash == 0 {
 		return 0, nil
 	}
-	return r.mixed(domainPrefix, hash), nil
+	return r.scope().key(domainPrefix, hash), nil
 }
 
 // CheckRoutingID returns [ErrRoutingID] for a cache key that SageMaker would

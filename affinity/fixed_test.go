@@ -77,8 +77,8 @@ func TestPrefixKey(t *testing.T) {
 	require.Equal(t, exact, key(4096, Request{Prefix: 3, Head: 1, Root: 2, Session: "s"}), "sessions are not in the rule")
 	require.NotEqual(t, exact, key(4096, Request{Prefix: 3, CacheKey: "id"}), "the routing id is combined with the prefix")
 	require.NotEqual(t, exact, key(4096, Request{Prefix: 3, Tenant: "t"}))
-	root := Request{Root: 3}
-	require.NotEqual(t, exact, root.rootKey(), "hashes of different meaning do not meet")
+	_, root := (&Request{Root: 3}).Keys()
+	require.NotEqual(t, exact, root, "hashes of different meaning do not meet")
 
 	for id, ok := range map[string]bool{
 		strings.Repeat("x", 64): true, "": true, "a b~": true,

@@ -1,7 +1,6 @@
 package affinity
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 )
@@ -56,22 +55,14 @@ func (x *index) place(hash uint64) uint32 {
 
 func (x *index) line(hash uint64) *line { return &x.lines[x.place(hash)] }
 
-// seek finds a trail's lines. It touches all of them before any is read, so
-// that the processor waits for them together: each is likely to be in none of
-// its caches.
-func (x *index) seek(t *trail, all []Boundary) {
-	for i := range t.n {
-		at := &t.at[i]
-		at.line = x.place(all[at.boundary].Hash ^ t.own)
-		x.lines[at.line][0].key.Load()
-	}
-}
-
 // find returns the prefix's entry, nil if there is none.
 func (l *line) find(hash uint64) *entry {
 	tag := hash << stampBits
 	for i := range l {
-		if k := l[i].key.Load(); k&^stampMask == tag && k != 0 {
+		switch k := l[i].key.Load(); {
+		case k == 0:
+			return nil // lines fill from the front
+		case k&^stampMask == tag:
 			return &l[i]
 		}
 	}
@@ -90,24 +81,26 @@ func (l *line) get(hash uint64) uint64 {
 func (l *line) put(hash uint64, endpoint uint16, now time.Duration) {
 	tag := hash << stampBits
 	stamp := uint64(now/time.Second)&stampMask | 1 // never a key of 0
+	if e := l.find(hash); e != nil {
+		// A store takes the line from all other processors.
+		where := e.where.Load()
+		if with := joined(where, endpoint); with != where {
+			e.where.Store(with)
+		}
+		if e.key.Load() != tag|stamp {
+			e.key.Store(tag | stamp)
+		}
+		return
+	}
 	oldest, age := 0, int32(0)
 	for i := range l {
 		k := l[i].key.Load()
+		if k == 0 {
+			oldest = i
+			break
+		}
 		// Below 0 if another goroutine is a second ahead.
-		switch a := int32(stamp-k) << (32 - stampBits); {
-		case k != 0 && k&^stampMask == tag:
-			// A store takes the line from all other processors.
-			where := l[i].where.Load()
-			if with := joined(where, endpoint); with != where {
-				l[i].where.Store(with)
-			}
-			if k != tag|stamp {
-				l[i].key.Store(tag | stamp)
-			}
-			return
-		case k == 0:
-			oldest, age = i, math.MaxInt32
-		case a > age:
+		if a := int32(stamp-k) << (32 - stampBits); a > age {
 			oldest, age = i, a
 		}
 	}
@@ -124,6 +117,18 @@ func (l *line) only(hash uint64, endpoint uint16) {
 	}
 }
 
+// forget takes back what a pick has noted of a prompt that came to nothing. Of
+// equal prompts on their way to one endpoint all are taken back.
+func (x *index) forget(p *plan, prompt []Boundary) {
+	for i := len(prompt) - 1; i >= 0 && prompt[i].Bytes > int(p.have); i-- {
+		hash := prompt[i].Hash ^ p.own
+		if e := x.line(hash).find(hash); e != nil {
+			where := e.where.Load()
+			e.where.CompareAndSwap(where, without(where, p.number))
+		}
+	}
+}
+
 // joined adds an endpoint to a word of endpoints. In the word a number is one
 // higher, since 0 is an empty place.
 func joined(word uint64, endpoint uint16) uint64 {
@@ -136,4 +141,18 @@ func joined(word uint64, endpoint uint16) uint64 {
 		return everywhere
 	}
 	return word<<16 | uint64(endpoint+1)
+}
+
+// without takes an endpoint out of a word of endpoints. Everywhere stays what it
+// is, since it names none.
+func without(word uint64, endpoint uint16) (rest uint64) {
+	if word == everywhere {
+		return word
+	}
+	for at := 48; at >= 0; at -= 16 {
+		if n := word >> at & 0xffff; n != 0 && n != uint64(endpoint)+1 {
+			rest = rest<<16 | n
+		}
+	}
+	return rest
 }

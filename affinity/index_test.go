@@ -73,7 +73,7 @@ func BenchmarkIndex(b *testing.B) {
 				var wg sync.WaitGroup
 				for g := range uint64(goroutines) {
 					wg.Go(func() {
-						var t trail
+						t := trail{in: x}
 						all := make([]Boundary, 20)
 						for n := range uint64(b.N / goroutines) {
 							first := (n*16 + g) % 4096 * 20 // each goroutine has prompts of its own
@@ -85,7 +85,7 @@ func BenchmarkIndex(b *testing.B) {
 								t.at[i].boundary = uint32(i)
 							}
 							t.n = len(all)
-							x.seek(&t, all)
+							t.seek(all)
 							for i := range all {
 								l := &x.lines[t.at[i].line]
 								l.get(all[i].Hash)

@@ -15,7 +15,6 @@ const (
 	domainRoot     = "pw1:root"
 	domainSession  = "pw1:sess"
 	domainPrefix   = "pw1:pref"
-	domainIndex    = "pw1:indx"
 	domainEndpoint = "pw1:node"
 )
 
@@ -28,41 +27,55 @@ const (
 // A key is the xxHash64 of 32 bytes: domain, hash or session, tenant, cache
 // key, in little-endian order, each text by its own xxHash64. The widths are
 // fixed, so no two different requests are the same bytes under it.
-func (r *Request) Keys() (head, root uint64) { return r.headKey(), r.rootKey() }
+func (r *Request) Keys() (head, root uint64) {
+	s := r.scope()
+	return s.head(r), s.root(r)
+}
 
-func (r *Request) headKey() uint64 {
+// scope is what keeps requests apart: the hashes of tenant and cache key, which
+// a pick works out once.
+type scope struct {
+	tenant, cacheKey uint64
+	shared           bool // by all who name neither
+}
+
+func (r *Request) scope() scope {
+	return scope{xxhash.Sum64String(r.Tenant), xxhash.Sum64String(r.CacheKey), r.Tenant == "" && r.CacheKey == ""}
+}
+
+func (s scope) head(r *Request) uint64 {
 	if r.Head == 0 {
 		return 0
 	}
-	return r.mixed(domainHead, r.Head)
+	return s.key(domainHead, r.Head)
 }
 
-func (r *Request) rootKey() uint64 {
+func (s scope) root(r *Request) uint64 {
 	if r.Session != "" {
-		return r.mixed(domainSession, xxhash.Sum64String(r.Session))
+		return s.key(domainSession, xxhash.Sum64String(r.Session))
 	}
 	if r.Root == 0 {
 		return 0
 	}
-	return r.mixed(domainRoot, r.Root)
+	return s.key(domainRoot, r.Root)
 }
 
-// indexKey keeps what the index knows of a tenant's prompts, or of a cache key's,
+// index keeps what the index knows of a tenant's prompts, or of a cache key's,
 // from others: one whose requests go where another's are cached could find out by
-// timing what those were.
-func (r *Request) indexKey() uint64 {
-	if r.Tenant == "" && r.CacheKey == "" {
+// timing what those were. No other process sees it.
+func (s scope) index() uint64 {
+	if s.shared {
 		return 0
 	}
-	return r.mixed(domainIndex, 0)
+	return mix(s.tenant ^ mix(s.cacheKey))
 }
 
-func (r *Request) mixed(domain string, hash uint64) uint64 {
+func (s scope) key(domain string, hash uint64) uint64 {
 	var words [32]byte // stays on the stack: a pick does not allocate
 	copy(words[:8], domain)
 	binary.LittleEndian.PutUint64(words[8:], hash)
-	binary.LittleEndian.PutUint64(words[16:], xxhash.Sum64String(r.Tenant))
-	binary.LittleEndian.PutUint64(words[24:], xxhash.Sum64String(r.CacheKey))
+	binary.LittleEndian.PutUint64(words[16:], s.tenant)
+	binary.LittleEndian.PutUint64(words[24:], s.cacheKey)
 	return xxhash.Sum64(words[:])
 }
 

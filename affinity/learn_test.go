@@ -229,6 +229,10 @@ func TestSpread(t *testing.T) {
 		require.Equal(t, want, docs.spread(uses(n), 8, 0, true), "%d requests", n)
 	}
 	require.Equal(t, 8, docs.spread(uses(10), 8, 0, false))
+	docs.sweep()
+	few := docs.note(100, 8000)
+	docs.hits.Store(uint64(few))
+	require.Equal(t, 1, docs.spread(few, 8, 0, true), "one request is no demand, be it all there is")
 	require.Equal(t, 1, docs.spread(0, 8, 0, true), "not counted")
 	require.Equal(t, 8, docs.spread(0, 8, 0, false), "not counted")
 }
@@ -265,6 +269,23 @@ func TestHandsOnTheSameKeys(t *testing.T) {
 		require.False(t, handsOn(1, lot))
 		if handsOn(1.5, lot) {
 			require.True(t, handsOn(2, lot), "more inflow hands on more keys, not others")
+		}
+	}
+}
+
+func TestCandidatesAreTheFirstOfTheOrder(t *testing.T) {
+	for n := range 12 {
+		for _, change := range []func([]Endpoint){func([]Endpoint) {}, weighted} {
+			es := fleet(n + 1)
+			change(es)
+			g := newRouter(t, Options{}, es...).snap.Load().any
+			for key := range uint64(100) {
+				o := candidates(g, g.all, 0, mix(key), len(g.all))
+				require.Equal(t, min(maxOrder, len(es)), o.n)
+				for i, id := range Order(key, es)[:o.n] {
+					require.Equal(t, id, o.slots[i].tally.id, "place %d of %d", i, len(es))
+				}
+			}
 		}
 	}
 }

@@ -59,12 +59,21 @@ type Outcome struct {
 	// asked for that or is shutting down; 0 means that it is not known to want
 	// that. It needs [Options.Ejection].
 	Aside time.Duration
+	// Boundaries are the request's. When the endpoint has refused it, or could not
+	// be reached, it is no longer taken to have what it had only from this
+	// request. Nil leaves that to the next response's CachedTokens.
+	Boundaries []Boundary
 	// Remote says that the endpoint or the way to it is answerable for the
 	// outcome: a local cancellation is not remote.
 	Remote bool
 }
 
 func (o *Outcome) failed() bool { return o.Err != nil || o.Status >= 400 }
+
+// refused tells whether the endpoint has computed nothing, as far as is known.
+func (o *Outcome) refused() bool {
+	return o.FirstByte == 0 && (o.Status >= 400 || o.Status == 0 && o.Err != nil && o.Remote)
+}
 
 // Release ends the lease: the endpoint has one request less in flight. Only
 // the first call counts; it reports whether this was it. Release it when the
@@ -76,15 +85,15 @@ func (l *Lease) Release(o Outcome) bool {
 	}
 	// The count falls first, so that nothing that follows can keep the place.
 	l.tally.inFlight.Add(-1)
-	l.computed()
-	l.router.released(l, o)
+	now := l.router.clock()
+	l.computed(now)
+	l.router.released(l, &o, now)
 	return true
 }
 
 // computed ends what was booked for the prompt, once.
-func (l *Lease) computed() {
+func (l *Lease) computed(now time.Duration) {
 	if l.plan.planned && atomic.CompareAndSwapUint32(&l.begun, 0, 1) {
-		now := l.router.clock()
 		l.tally.bookings.done(now, l.tally.others(now))
 	}
 }
@@ -98,10 +107,9 @@ type Released struct {
 }
 
 // released is the one place where an outcome arrives.
-func (r *Router) released(l *Lease, o Outcome) {
-	now := r.clock()
+func (r *Router) released(l *Lease, o *Outcome, now time.Duration) {
 	held := now - l.since
-	r.learn(l, &o)
+	r.learn(l, o)
 	t := l.tally
 	t.released.Add(1)
 	t.held.Add(int64(held))
@@ -117,9 +125,9 @@ func (r *Router) released(l *Lease, o Outcome) {
 		}
 	}
 	if r.eject != nil {
-		r.judge(l, &o, now)
+		r.judge(l, o, now)
 	}
 	if r.onRelease != nil {
-		r.onRelease(Released{Endpoint: l.Endpoint(), Home: l.Home(), Reason: l.reason, Held: held, Outcome: o})
+		r.onRelease(Released{Endpoint: l.Endpoint(), Home: l.Home(), Reason: l.reason, Held: held, Outcome: *o})
 	}
 }

@@ -36,14 +36,15 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 			return Lease{}, err
 		}
 	}
-	key, err := r.key(strategy, req)
+	scope := req.scope()
+	key, err := r.key(strategy, req, scope)
 	if err != nil {
 		return Lease{}, err
 	}
 	tried := req.Tried
 	exhausted := len(tried) > 0 && !untried(g.up, tried)
 	priced := strategy == Affinity && key != 0 && !exhausted && (len(req.Boundaries) > 0 || r.look(now) != nil)
-	c := choice{group: g}
+	c := choice{group: g, scope: scope}
 	if strategy == Affinity && req.Last != "" {
 		c.last = snap.usable(g, req.Last, tried)
 	}
@@ -89,10 +90,10 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 }
 
 // key returns what the strategy hashes of a request, 0 for nothing.
-func (r *Router) key(s Strategy, req *Request) (uint64, error) {
+func (r *Router) key(s Strategy, req *Request, scope scope) (uint64, error) {
 	switch s {
 	case Affinity, BoundedLoad:
-		return req.rootKey(), nil
+		return scope.root(req), nil
 	case FixedPrefix:
 		return req.prefixKey(r.prefix.Length)
 	}
@@ -103,6 +104,7 @@ func (r *Router) key(s Strategy, req *Request) (uint64, error) {
 // the request, and reason; no slot means that every candidate was at its limit.
 type choice struct {
 	group  *group
+	scope  scope
 	seed   uint64 // of the key's order; 0 without a key
 	home   *slot  // nil without a key
 	homeUp bool   // the home is available

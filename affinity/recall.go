@@ -8,14 +8,15 @@ import (
 // trail is the part of a prompt that the index keeps: some of its boundaries,
 // and the lines in which they are, or would be.
 type trail struct {
+	in   *index
 	n    int
 	own  uint64 // mixed into the hashes, so that tenants are apart
 	only int    // the one that is looked up and not kept; -1 if there is none
 	at   [maxTrail]struct{ boundary, line uint32 }
 }
 
-// maxTrail is more than there are marks up to two gigabytes of prompt.
-const maxTrail = 128
+// maxTrail is how many marks there are between a kilobyte of prompt and 64 MiB.
+const maxTrail = 64
 
 // headIndex returns the boundary at which the request's head ends, -1 if it is
 // not known.
@@ -68,6 +69,17 @@ func (t *trail) follow(all []Boundary, head, previous int) {
 	}
 }
 
+// seek finds the trail's lines. It touches all of them before any is read, so
+// that the processor waits for them together: each is likely to be in none of
+// its caches.
+func (t *trail) seek(all []Boundary) {
+	for i := range t.n {
+		at := &t.at[i]
+		at.line = t.in.place(all[at.boundary].Hash ^ t.own)
+		t.in.lines[at.line][0].key.Load()
+	}
+}
+
 // depthMark numbers the stretches between marks.
 func depthMark(depth int) int {
 	n := bits.Len64(uint64(max(depth, 1)))
@@ -77,22 +89,21 @@ func depthMark(depth int) int {
 // recall works out who has had which part of the prompt, and counts whether this
 // is a later turn of a conversation, and whether it is known who served the last
 // one: because this router sent it, or because the application says so.
-func (r *Router) recall(t *trail, req *Request, head int, last *slot, have *holdings) (stranger bool) {
+func (r *Router) recall(t *trail, c *choice, req *Request, head int, have *holdings) (stranger bool) {
 	previous := req.previous()
-	x := r.index()
-	t.own = req.indexKey()
+	t.in, t.own = r.index(), c.scope.index()
 	t.follow(req.Boundaries, head, previous)
-	x.seek(t, req.Boundaries)
+	t.seek(req.Boundaries)
 	for i := range t.n {
 		b := &req.Boundaries[t.at[i].boundary]
-		known := have.look(x.lines[t.at[i].line].get(b.Hash^t.own), b.Bytes)
+		known := have.look(t.in.lines[t.at[i].line].get(b.Hash^t.own), b.Bytes)
 		if int(t.at[i].boundary)+1 == previous {
 			stranger = !known
 		}
 	}
-	if last != nil {
+	if c.last != nil {
 		stranger = false
-		have.add(last.number, carried(req, head, have.deepest))
+		have.add(c.last.number, carried(req, head, have.deepest))
 	} else if previous <= 0 {
 		r.later.add(0, turnMemory)
 		return false
@@ -107,11 +118,10 @@ func (r *Router) recall(t *trail, req *Request, head int, last *slot, have *hold
 }
 
 // remember notes that an endpoint gets the prompt.
-func (r *Router) remember(t *trail, req *Request, endpoint uint16, now time.Duration) {
-	x := r.index()
+func (t *trail) remember(req *Request, endpoint uint16, now time.Duration) {
 	for i := range t.n {
 		if i != t.only {
-			x.lines[t.at[i].line].put(req.Boundaries[t.at[i].boundary].Hash^t.own, endpoint, now)
+			t.in.lines[t.at[i].line].put(req.Boundaries[t.at[i].boundary].Hash^t.own, endpoint, now)
 		}
 	}
 }

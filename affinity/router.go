@@ -100,7 +100,7 @@ type Router struct {
 	nextTick atomic.Int64  // when the next time aside ends, by the clock; 0: none
 
 	// What the strategy Affinity has learned, and what it sees.
-	index      func() *index // made by the first pick that needs it: most strategies do not
+	lazy       atomic.Pointer[func() *index] // the index is made by the first pick that needs it: most strategies do not
 	heads      *heads
 	outlook    atomic.Pointer[outlook]
 	speed      speed
@@ -112,7 +112,8 @@ type Router struct {
 
 	mu         sync.Mutex // held by Set, Observe and Stats, and by a pick that ends a time aside
 	swept      time.Duration
-	numbers    uint16
+	numbers    uint16 // given to endpoints so far, since the index was empty
+	indexBytes int
 	tallies    map[string]*tally
 	members    []Endpoint
 	generation uint64
@@ -171,7 +172,8 @@ func New(o Options) (*Router, error) {
 	}
 	r.lots.Store(o.Seed)
 	r.heads = new(heads)
-	r.index = sync.OnceValue(func() *index { return newIndex(cmp.Or(o.IndexBytes, defaultIndexBytes)) })
+	r.indexBytes = cmp.Or(o.IndexBytes, defaultIndexBytes)
+	r.emptyIndex()
 	if o.Strategy == "" {
 		o.Strategy = Affinity
 	}
@@ -221,12 +223,28 @@ func (r *Router) Set(endpoints []Endpoint) error {
 	return nil
 }
 
-// nextNumber returns a number under which the index knows nothing. The caller
-// holds the lock.
+// index returns what was sent where.
+func (r *Router) index() *index { return (*r.lazy.Load())() }
+
+func (r *Router) emptyIndex() {
+	lazy := sync.OnceValue(func() *index { return newIndex(r.indexBytes) })
+	r.lazy.Store(&lazy)
+}
+
+// nextNumber returns a number under which the index knows nothing. When all are
+// given out, most of them to endpoints long gone, the index begins anew. The
+// caller holds the lock and publishes.
 func (r *Router) nextNumber() uint16 {
-	n := r.numbers
-	r.numbers = (n + 1) % maxNumber
-	return n
+	if r.numbers == maxNumber {
+		r.emptyIndex()
+		r.numbers = 0
+		for _, t := range r.tallies {
+			t.number = r.numbers
+			r.numbers = (r.numbers + 1) % maxNumber
+		}
+	}
+	r.numbers++
+	return r.numbers - 1
 }
 
 // maxDeparted bounds the tallies that are kept for endpoints that left: pods

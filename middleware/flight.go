@@ -133,7 +133,7 @@ func (f *flight) land(err error) bool {
 	f.lease.Release(affinity.Outcome{
 		Status: f.status, Err: err, Remote: f.caller.Err() == nil && answerable(f.status, err),
 		PromptTokens: use.prompt, CachedTokens: use.cached,
-		FirstByte: f.first, Total: time.Since(f.sent), Aside: rest,
+		FirstByte: f.first, Total: time.Since(f.sent), Aside: rest, Boundaries: f.call.want.Boundaries,
 	})
 	f.route.queue.room()
 	return true

@@ -131,6 +131,26 @@ func TestPromptsHaveAHome(t *testing.T) {
 	require.Len(t, tenants, 3)
 }
 
+// A prompt that an endpoint has refused is not taken to be cached there.
+func TestRefusedPromptsAreNotForeseen(t *testing.T) {
+	f := newFakeFleet(t, func(_ *http.Request, n int) (*http.Response, error) {
+		if n == 1 {
+			return status(503, "")
+		}
+		return status(200, answerOK)
+	})
+	require.NoError(t, f.router.Set([]affinity.Endpoint{{ID: "a"}}))
+	rt := f.chain(f.routing(), RetryOptions{Max: -1})
+	foreseen := func() uint64 {
+		_, err := post(t.Context(), rt, chatPath, chat)
+		require.NoError(t, err)
+		return f.router.Stats()[0].ForeseenTokens
+	}
+	foreseen()
+	require.Zero(t, foreseen())
+	require.NotZero(t, foreseen(), "but what it has answered is")
+}
+
 func TestExtraBodyReachesTheWire(t *testing.T) {
 	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
 	ctx := WithHints(t.Context(), Hints{ExtraBody: map[string]any{"cache_salt": "s", "priority": 1}})

@@ -28,7 +28,7 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page
 		// A new fleet for every policy: its caches are empty.
 		sim := fleettest.New(m.instances, fleettest.Config{CacheTokens: m.cacheTokens, TimeScale: m.speed})
 		defer sim.Close()
-		fleet, err = discovery.Static(sim.URLs()...)
+		fleet, err = discovery.Static(named(sim)...)
 	} else {
 		fleet, err = discovery.Parse(s.endpoints)
 		ctx = client.WithExtraBody(ctx, map[string]any{
@@ -67,6 +67,16 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page
 		}
 	}
 	return a.result(policy), ctx.Err()
+}
+
+// named gives the simulated instances identities that are the same in every run,
+// and with them prompts have the same homes, whatever ports are free.
+func named(sim *fleettest.Fleet) []string {
+	urls := sim.URLs()
+	for i, url := range urls {
+		urls[i] = sim.Name(i) + "=" + url
+	}
+	return urls
 }
 
 // modelOf waits for the fleet and returns the model to ask for.

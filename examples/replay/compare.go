@@ -93,7 +93,7 @@ func (c *comparison) simulateAll(ctx context.Context) error {
 		for _, p := range s.policies {
 			r := c.row(p, clients)
 			for n := range s.seeds {
-				a := arm{policy: p, clients: clients, seed: s.seed + uint64(n)}
+				a := arm{policy: p, clients: clients, seed: s.seed + uint64(n), names: s.names}
 				title := fmt.Sprintf("%s, clients: %d, placement %d of %d", p.name, clients, n+1, s.seeds)
 				trial, err := simulate(ctx, s, c.trace, a, func(status func() string) func() { return c.watch(title, status) })
 				if err != nil {
@@ -121,8 +121,8 @@ func (s *settings) blockOf(trace int) int {
 // contextMargin is what a prompt made of words may be longer than meant.
 const contextMargin = 64
 
-// predictions is how many hash placements are simulated for each measurement,
-// which is one draw of them.
+// predictions is how often each measurement is simulated: with the homes that
+// its prompts had, and with other lots for what is left to chance.
 const predictions = 5
 
 // measureAll runs every arm on real instances and simulates it too. The arms
@@ -136,7 +136,7 @@ func (c *comparison) measureAll(ctx context.Context) error {
 	defer f.close()
 	c.fleet = f
 	if !s.given["cache"] && f.cache > 0 {
-		s.cache = f.cache / s.ranks
+		s.cache = min(f.cache, mostCache/s.instances) / s.ranks
 	}
 	longest := s.cache / 10 * 9
 	if f.contextLen > 0 {
@@ -182,6 +182,7 @@ func (c *comparison) measureArms(ctx context.Context, t *trace, block int) error
 				if err := c.add(&r.results, trial); err != nil {
 					return err
 				}
+				a.names, a.asked = c.fleet.names(), trial.arm.asked
 				for k := range predictions {
 					a.seed = s.seed + uint64(n*predictions+k)
 					if trial, err = simulate(ctx, s, c.trace, a, nil); err != nil {

@@ -22,13 +22,15 @@
 //
 // Where a conversation has its home is decided by a hash, and one draw of it can
 // be lucky: every arm is run with several (-seeds), and the mean and the spread
-// are shown.
+// are shown. With -names the engines have the identities of your instances, and
+// each prompt has its home where it has it there.
 //
 // # Real endpoints
 //
 // With -endpoints the same traffic goes to running instances in real time,
 // through package client as a program would use it, and each row of the table is
-// followed by what the simulation says of the same run:
+// followed by what the simulation says of the same run, with the same homes for the
+// same prompts:
 //
 //	go run ./examples/replay -endpoints http://10.0.0.1:8000,http://10.0.0.2:8000 \
 //		-trace gen:heads:users=8,requests=20 -engine speed.json

@@ -29,14 +29,17 @@ type flight struct {
 }
 
 // newInstance returns the n-th idle engine, which is a whole instance or one of
-// its ranks. Its identity depends on the seed, so that each seed is another draw
-// of which keys have their home where.
-func newInstance(n, ranks int, seed uint64, cfg vllmsim.Config) (*instance, error) {
+// its ranks. Unless the arm names it, its identity depends on the seed, so that
+// each seed is another draw of which keys have their home where.
+func newInstance(n, ranks int, a arm, cfg vllmsim.Config) (*instance, error) {
 	engine, err := vllmsim.NewEngine(cfg)
 	if err != nil {
 		return nil, err
 	}
-	id := fmt.Sprintf("http://sim-%d-%d:8000", seed, n/ranks)
+	id := fmt.Sprintf("http://sim-%d-%d:8000", a.seed, n/ranks)
+	if n/ranks < len(a.names) {
+		id = a.names[n/ranks]
+	}
 	if ranks > 1 {
 		id += fmt.Sprintf("#%d", n%ranks)
 	}

@@ -9,11 +9,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prefixwise/prefixwise/affinity"
+	"github.com/prefixwise/prefixwise/canon"
 	"github.com/prefixwise/prefixwise/client"
 	"github.com/prefixwise/prefixwise/middleware"
 )
@@ -86,6 +89,9 @@ func measure(ctx context.Context, s *settings, t *trace, layouts []layout, f *re
 	}
 	sampler.read(ctx)
 	l.trial.instances = sampler.sum
+	if l.trial.arm.asked, err = l.asked(); err != nil {
+		return nil, err
+	}
 	return &l.trial, ctx.Err()
 }
 
@@ -197,17 +203,48 @@ func (l *live) one(ctx context.Context, r *request, due time.Duration) (outcome,
 // bodyOf returns what to send where.
 func (l *live) bodyOf(r *request) (path string, body []byte, err error) {
 	if r.outline != nil && r.outline.body != nil {
-		return r.outline.send(l.fleet.model, r.output)
+		path, body, err = r.outline.send(l.fleet.model, r.output)
+	} else {
+		path = "/chat/completions"
+		body, err = l.fleet.writer.body(l.trace, r, &l.layouts[r.position], l.fleet.model)
 	}
-	body, err = l.fleet.writer.body(l.trace, r, &l.layouts[r.position], l.fleet.model)
-	return "/chat/completions", body, err
+	if err == nil && l.salt != "" {
+		body, err = canon.Merge(body, map[string]json.RawMessage{"cache_salt": json.RawMessage(strconv.Quote(l.salt))})
+	}
+	return path, body, err
+}
+
+// asked returns what the clients asked their routers for each request: with it,
+// a simulation has the same homes, salt and all.
+func (l *live) asked() ([]affinity.Request, error) {
+	length := l.trial.arm.policy.prefixLength()
+	c, err := newCanonicalizer([]int{length})
+	if err != nil {
+		return nil, err
+	}
+	asked := make([]affinity.Request, len(l.trace.requests))
+	for _, r := range l.trace.requests {
+		path, body, err := l.bodyOf(r)
+		if err != nil {
+			return nil, err
+		}
+		o, err := c.outline(path, body)
+		if err != nil {
+			return nil, err
+		}
+		if in := r.outline; in != nil {
+			o.session, o.tenant, o.cacheKey = in.session, in.tenant, in.cacheKey
+		}
+		asked[r.position] = o.request(length)
+	}
+	return asked, nil
 }
 
 // ask sends a body through the client that it falls to.
 func (l *live) ask(ctx context.Context, r *request, path string, body []byte, o *outcome) {
 	var done middleware.Done
-	if l.salt != "" {
-		ctx = client.WithExtraBody(ctx, map[string]any{"cache_salt": l.salt})
+	if in := r.outline; in != nil {
+		ctx = client.WithCacheKey(client.WithTenant(client.WithSession(ctx, in.session), in.tenant), in.cacheKey)
 	}
 	ctx = client.WithTrace(ctx, &client.Trace{Done: func(d middleware.Done) { done = d }})
 	c := l.clients[l.clientOf[r.position]]

@@ -31,8 +31,8 @@ func TestMeasuresRealEndpoints(t *testing.T) {
 	fleet := fleettest.New(3, fleettest.Config{CacheTokens: 200_000, TimeScale: 20, BlockTokens: 32})
 	defer fleet.Close()
 	got := byKind(replayed(t, "-endpoints", strings.Join(fleet.URLs(), ","), "-trace", "gen:chat:users=12,chats=3,turns=6,question=300,output=20,think=.5",
-		"-speed", "20", "-rate", "20", "-policies", "random,affinity", "-clients", "2"))
-	require.Len(t, got, 4)
+		"-speed", "20", "-rate", "20", "-policies", "random,affinity,fixed-prefix:concurrency=1024", "-clients", "2"))
+	require.Len(t, got, 6)
 	for _, policy := range []string{"random", "affinity"} {
 		m, p := got["measured "+policy], got["predicted "+policy]
 		require.Equal(t, p.Requests, m.Requests, policy)
@@ -46,6 +46,10 @@ func TestMeasuresRealEndpoints(t *testing.T) {
 		require.InDelta(t, 1, m.Shares[0]+m.Shares[1]+m.Shares[2], 1e-9)
 	}
 	require.Greater(t, got["measured affinity"].HitRate, got["measured random"].HitRate)
+	// Where only hashes decide, the prediction sends every request where it went.
+	key := "fixed-prefix:concurrency=1024"
+	require.Equal(t, got["measured "+key].Shares, got["predicted "+key].Shares)
+	require.NotEqual(t, got["measured "+key].Shares, got["measured random"].Shares)
 }
 
 func TestSurvivesADyingEndpoint(t *testing.T) {

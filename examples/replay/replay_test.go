@@ -102,6 +102,21 @@ func TestSameArmSameResult(t *testing.T) {
 	require.Equal(t, replayed(t, args...), replayed(t, args...))
 }
 
+// With names of its own, a fleet has one placement; without, each seed is another.
+func TestNamesPlace(t *testing.T) {
+	shares := func(more ...string) (all [][]float64) {
+		for _, r := range replayed(t, append([]string{"-trace", "gen:chat:users=20,chats=3", "-clients", "1", "-seeds", "2", "-policies", "fixed-prefix:concurrency=1024"}, more...)...) {
+			all = append(all, r.Shares)
+		}
+		return all
+	}
+	drawn := shares("-instances", "3")
+	require.NotEqual(t, drawn[0], drawn[1])
+	named := shares("-names", "a,b,c")
+	require.Equal(t, named[0], named[1])
+	require.Equal(t, drawn[0], shares("-names", "http://sim-1-0:8000,http://sim-1-1:8000,http://sim-1-2:8000")[1])
+}
+
 func TestEveryRequestIsAnswered(t *testing.T) {
 	for _, r := range replayed(t, "-trace", "gen:heads:users=6,requests=20", "-clients", "2", "-seeds", "2", "-cache", "40000",
 		"-scale-add", ".3", "-scale-del", ".6") {
@@ -115,6 +130,7 @@ func TestUsageErrors(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"-trace", "x", "-policies", "best"}, {"-trace", "x", "-policies", "fixed-prefix:length=1"},
 		{"-trace", "x", "-clients", "none"}, {"-trace", "x", "-rate", "0"}, {"-trace", "x", "more"},
+		{"-trace", "x", "-names", "a,b,a"}, {"-trace", "x", "-names", "a,,b"}, {"-trace", "x", "-names", "a,b", "-instances", "3"},
 	} {
 		var out, errs bytes.Buffer
 		require.Equal(t, exitUsage, run(context.Background(), args, &out, &errs), args)

@@ -12,6 +12,7 @@ type settings struct {
 	trace     string
 	policies  []policy
 	instances int
+	names     []string // of the instances; none: new ones for each seed
 	clients   []int
 	cache     int
 	rate      float64

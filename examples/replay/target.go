@@ -66,6 +66,15 @@ func connect(ctx context.Context, s *settings) (*realFleet, error) {
 	return f, nil
 }
 
+// names returns the instances' identities.
+func (f *realFleet) names() []string {
+	var names []string
+	for _, t := range f.targets {
+		names = append(names, t.id)
+	}
+	return names
+}
+
 func leastKnown(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
