@@ -280,7 +280,8 @@ func TestCandidatesAreTheFirstOfTheOrder(t *testing.T) {
 			change(es)
 			g := newRouter(t, Options{}, es...).snap.Load().any
 			for key := range uint64(100) {
-				o := candidates(g, g.all, 0, mix(key), len(g.all))
+				var o order
+				o.fill(g, g.all, 0, mix(key), len(g.all))
 				require.Equal(t, min(maxOrder, len(es)), o.n)
 				for i, id := range Order(key, es)[:o.n] {
 					require.Equal(t, id, o.slots[i].tally.id, "place %d of %d", i, len(es))
@@ -296,12 +297,13 @@ func TestCandidates(t *testing.T) {
 	g := r.snap.Load().any
 	for key := range uint64(200) {
 		root, head := mix(key), mix(key%3+1e6)
-		all := candidates(g, g.all, head, root, len(g.all))
+		var all, few order
+		all.fill(g, g.all, head, root, len(g.all))
 		ids := Order(key, es)
 		for i := range all.n {
 			require.Equal(t, ids[i], all.slots[i].tally.id)
 		}
-		few := candidates(g, g.all, head, root, 2)
+		few.fill(g, g.all, head, root, 2)
 		heads := Order(key%3+1e6, es)
 		require.Contains(t, heads[:2], few.slots[0].tally.id)
 		require.Contains(t, heads[:2], few.slots[1].tally.id)
