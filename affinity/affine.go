@@ -1,69 +1,83 @@
 package affinity
 
-import (
-	"math"
-	"slices"
-	"time"
-)
+import "time"
 
 // affine is the strategy Affinity: the cheapest of home, the second of the
 // conversation's order, and the endpoints that this router itself has sent more
 // of the prompt to. See price.go for what costs, gauges.go and booking.go for
 // how waits are known, index.go for who has what, heads.go for how far a system
 // text spreads.
-func (r *Router) affine(c *choice, req *Request, tried []string, now time.Duration) {
-	g := c.group
-	look := r.look(now)
-	var have holdings
+func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now time.Duration) {
 	head := headIndex(req)
 	var t trail
+	t.follow(req.Boundaries, head, req.previous())
+	t.seek(r.index(), c.scope.index(), req.Boundaries)
+	// While the index's lines are on their way, what does not need them.
+	c.seed = mix(c.scope.root(req))
+	look := r.look(now)
+	size := r.sizes(req)
+	pace := r.speed.pace()
+
+	var have holdings
 	stranger := r.recall(&t, c, req, head, &have)
 	strangers := r.strangers.or(.5)
 	apart := strangers > strangerShare // clients must agree without talking
-
-	ord := r.orderOf(c, req, head, look, apart, now)
-	if ord.n == 0 {
-		return
-	}
+	var ord order
+	r.arrange(&ord, c, req, head, look, apart, now)
 	home := ord.slots[0]
-	size := r.sizes(req)
 	stays := home // where the conversation stays unless leaving pays
 	if c.last != nil {
 		// Whoever sends the next turn will know as well.
 		stays, apart, strangers = c.last, false, 0
 	}
-	known := have // what follows is for prices only
-	if apart {
+	again := r.later.or(.5) * strangers
+	credit := 0 // what home is taken to have at least, for prices only
+	switch {
+	case ord.alone:
+		// A document is best kept where it is known to be, at home or not. If that
+		// is not known, others will look for it at home.
+		if c.last == nil && have.deepest < req.Boundaries[head].Bytes {
+			again = max(again, askedAgain)
+		}
+	case apart:
 		// What others sent, they sent home.
+		credit = have.deepest
 		if stranger {
-			have.add(home.number, req.Boundaries[req.previous()-1].Bytes)
+			credit = max(credit, req.Boundaries[req.previous()-1].Bytes)
 		}
-		if have.deepest > 0 {
-			have.add(home.number, have.deepest)
-		}
-	} else if head >= 0 && have.deepest > 0 {
+	case head >= 0:
 		// A head that home lacks is computed there once and serves all that live
 		// there after; were it counted, an idle fleet would send everybody to the
 		// one endpoint that has it.
-		have.add(home.number, min(have.deepest, req.Boundaries[head].Bytes))
+		credit = min(have.deepest, req.Boundaries[head].Bytes)
 	}
-	pace := r.speed.pace()
+	depth := func(s *slot) int {
+		if s == home {
+			return max(have.of(s.number), credit)
+		}
+		return have.of(s.number)
+	}
 	compute := func(s *slot) float64 {
-		return pace.prefill(size.tokens(have.of(s.number)), size.prompt)
+		return pace.prefill(size.tokens(depth(s)), size.prompt)
 	}
-	price := newPrices(look, compute(home), r.later.or(.5)*strangers, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
-	width := maxOrder
+	price := newPrices(look, compute(home), again, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
 	if apart {
-		width = 2
+		ord.n = min(2, ord.n)
+	}
+	if c.last != nil {
+		ord.append(c.last)
+	}
+	holders, held := have.among(c.group)
+	for _, i := range holders[:held] {
+		ord.append(&c.group.up[i])
 	}
 
-	holders, held := have.among(g)
 	for {
 		var best *slot
 		var least float64
-		consider := func(s *slot) {
+		for _, s := range ord.slots[:ord.n] {
 			if s.full() || s.tried(tried) {
-				return
+				continue
 			}
 			cost := price.cost(s.tally.wait(now), compute(s), s.tally.inflow(now), s.tally.load())
 			if s != stays {
@@ -71,17 +85,6 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 			}
 			if best == nil || cost < least {
 				best, least = s, cost
-			}
-		}
-		for i := range min(width, ord.n) {
-			consider(ord.slots[i])
-		}
-		if c.last != nil {
-			consider(c.last)
-		}
-		for _, i := range holders[:held] {
-			if s := &g.up[i]; !slices.Contains(ord.slots[:width], s) {
-				consider(s)
 			}
 		}
 		if best == nil {
@@ -99,22 +102,21 @@ func (r *Router) affine(c *choice, req *Request, tried []string, now time.Durati
 	better := ReasonOverflowLoad
 	if c.slot == c.last {
 		better = ReasonCarried
-	} else if have.of(c.slot.number) > have.of(c.home.number) {
+	} else if depth(c.slot) > depth(c.home) {
 		better = ReasonCached
 	}
 	if c.reason != ReasonOverLimit {
 		c.settle(tried, better)
 	}
-	c.plan = plan{
-		own:     t.own,
-		bytes:   int32(size.bytes),
-		have:    int32(min(known.of(c.slot.number), size.bytes)),
-		wait:    float32(c.slot.tally.wait(now)),
-		planned: true,
-		number:  c.slot.number,
-	}
-	if depth := known.of(c.slot.number); head >= 0 && depth >= req.Boundaries[head].Bytes {
-		c.plan.head, c.plan.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
+	known := have.of(c.slot.number)
+	p.planned = true
+	p.own = t.own
+	p.number = c.slot.number
+	p.bytes = int32(size.bytes)
+	p.have = int32(min(known, size.bytes))
+	p.wait = float32(c.slot.tally.wait(now))
+	if head >= 0 && known >= req.Boundaries[head].Bytes {
+		p.head, p.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
 	t.remember(req, c.slot.number, now)
@@ -140,16 +142,15 @@ func (r *Router) look(now time.Duration) *outlook {
 	return nil
 }
 
-// orderOf works out the beginning of the request's order of endpoints, and
+// arrange works out the beginning of the request's order of endpoints, and
 // which of all, available or not, is home.
-func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart bool, now time.Duration) order {
+func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outlook, apart bool, now time.Duration) {
 	g := c.group
-	head, root := uint64(0), c.seed
-	spread := len(g.all)
+	head, spread := uint64(0), len(g.all)
+	key := c.seed // of what is handed on
 	if at >= 0 {
-		head = mix(c.scope.head(req))
 		size := r.tokens(req.Boundaries[at].Bytes)
-		hits := r.heads.note(head, int(size))
+		hits := r.heads.note(req.Head^c.scope.index(), int(size))
 		if r.heads.due() && r.mu.TryLock() {
 			r.heads.sweep()
 			r.mu.Unlock()
@@ -158,28 +159,35 @@ func (r *Router) orderOf(c *choice, req *Request, at int, look *outlook, apart b
 		if look != nil {
 			memory = look.memory * float64(len(g.up))
 		}
-		dominant := 2*size > r.prompts.or(math.Inf(1)) // not before lengths are known
+		dominant := req.dominated(at)
 		if few := r.heads.spread(hits, len(g.up), memory, dominant); few < len(g.up) {
-			spread = few // and not all that are available
+			head, spread = mix(c.scope.head(req)), few // and not all that are available
+			if ord.alone = few == 1 && dominant; ord.alone {
+				key = head
+			}
 		}
 	}
-	inflow := func(s *slot) float64 { return s.tally.inflow(now) }
-	ord := candidates(g, g.up, head, root, spread)
-	if apart {
-		ord.shift(root, inflow)
-	}
-	first := ord
-	if len(g.up) < len(g.all) {
-		first = candidates(g, g.all, head, root, spread)
+	fill := func(o *order, slots []slot) *slot {
+		o.fill(g, slots, head, c.seed, spread)
 		if apart {
-			first.shift(root, inflow)
+			o.shift(key, now)
 		}
+		return o.slots[0]
 	}
-	if first.n > 0 {
-		c.home = first.slots[0]
-		c.homeUp = first.slots[0].tally == ord.slots[0].tally
+	c.home, c.homeUp = fill(ord, g.up), true
+	if len(g.up) < len(g.all) {
+		var all order
+		c.home = fill(&all, g.all)
+		c.homeUp = c.home == ord.slots[0]
 	}
-	return ord
+}
+
+// dominated tells whether the head, which ends at a boundary, is most of the
+// prompt, as a document is. It goes by the prompt alone, so that every process
+// finds the same whatever it has learned; when a conversation outgrows its head,
+// little of it has been computed yet. A session belongs together whatever is in it.
+func (r *Request) dominated(at int) bool {
+	return r.Session == "" && 2*r.Boundaries[at].Bytes > r.Boundaries[len(r.Boundaries)-1].Bytes
 }
 
 // size is the length of a request's prompt.

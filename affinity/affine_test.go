@@ -60,6 +60,53 @@ func TestIdleFleetIsUsedWhole(t *testing.T) {
 	}
 }
 
+// question is one about a document of 10,000 tokens.
+func question(document, i uint64) Request {
+	own := mix(document<<20 + i)
+	return Request{Head: document, Root: own, Boundaries: []Boundary{{Hash: document, Bytes: 40_000}, {Hash: own, Bytes: 40_200}}}
+}
+
+// A document that came to live elsewhere than at home stays there: its next
+// questions are no reason to compute it a second time.
+func TestDocumentsStayWhereTheyAre(t *testing.T) {
+	for document := uint64(1); document <= 20; document++ {
+		r := newRouter(t, Options{IndexBytes: 1 << 16}, fleet(4)...)
+		q := question(document, 0)
+		l := pick(t, r, q)
+		home := l.Endpoint()
+		l.Release(Outcome{Status: 503, Boundaries: q.Boundaries})
+		q.Tried = []string{home}
+		l = pick(t, r, q)
+		l.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: 0})
+		for i := range uint64(10) {
+			next := pick(t, r, question(document, i+1))
+			require.Equal(t, l.Endpoint(), next.Endpoint())
+			require.Equal(t, home, next.Home())
+			next.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: 10_000})
+		}
+	}
+}
+
+// The first question that a process has about a document waits at home for a
+// while: other processes have sent theirs there, or will.
+func TestQuestionsWaitForTheirDocument(t *testing.T) {
+	for document := uint64(1); document <= 20; document++ {
+		at := func(wait float64) (reason Reason) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRouter(t, Options{IndexBytes: 1 << 12}, fleet(4)...)
+				q := question(document, 0)
+				l := pick(t, r, q)
+				l.Release(Outcome{Status: 503, Boundaries: q.Boundaries})
+				r.tallies[l.Home()].bookings.add(r.clock(), wait)
+				reason = pick(t, r, q).Reason()
+			})
+			return reason
+		}
+		require.Equal(t, ReasonHome, at(.9), "computing it takes 1 s")
+		require.Equal(t, ReasonOverflowLoad, at(1.5), "but not for ever")
+	}
+}
+
 func TestLoadedHomeIsLeft(t *testing.T) {
 	now := time.Unix(0, 0)
 	r := newRouter(t, Options{Now: func() time.Time { return now }}, fleet(8)...)

@@ -24,7 +24,8 @@ func (a *average) add(v float64, most uint64) {
 		n := max(old&averageCount, min(old&averageCount+1, most, averageCount))
 		mean := math.Float64frombits(old &^ averageCount)
 		mean += (v - mean) / float64(min(n, most))
-		if a.word.CompareAndSwap(old, math.Float64bits(mean)&^averageCount|n) {
+		next := math.Float64bits(mean)&^averageCount | n
+		if next == old || a.word.CompareAndSwap(old, next) {
 			return
 		}
 	}

@@ -1,14 +1,28 @@
 package affinity
 
-import "math"
+import (
+	"math"
+	"slices"
+	"time"
+)
 
 // maxOrder is how many of a key's order a pick looks at.
 const maxOrder = 4
 
-// order is the beginning of a key's order of endpoints.
+// order is the beginning of a key's order of endpoints, and has room for others
+// that a pick looks at as well.
 type order struct {
 	n     int
-	slots [maxOrder]*slot
+	slots [maxOrder + 1 + maxKnown]*slot
+	alone bool // the head is most of the prompt and worth only one copy
+}
+
+// append adds a slot if it is not there yet.
+func (o *order) append(s *slot) {
+	if !slices.Contains(o.slots[:o.n], s) {
+		o.slots[o.n] = s
+		o.n++
+	}
 }
 
 // leaders are the first few slots for a seed, the first one first: as many as
@@ -56,43 +70,82 @@ func (l *leaders) enter(g *group, s *slot, draw uint64) {
 	l.n++
 }
 
-// candidates returns the beginning of the order in which slots serve a
-// conversation. The first are those on which its head may live, in the
-// conversation's own order; then come the others.
-func candidates(g *group, slots []slot, head, root uint64, spread int) (o order) {
-	if spread < len(slots) {
-		return among(g, slots, head, root, spread)
+// fill makes the beginning of the order in which slots, of which there must be
+// one at least, serve a conversation. The first are those on which its head may
+// live, in the conversation's own order; then come the others.
+func (o *order) fill(g *group, slots []slot, head, root uint64, spread int) {
+	switch {
+	case spread < len(slots):
+		o.among(g, slots, head, root, spread)
+	case g.logs == nil:
+		o.lead(slots, root)
+	default:
+		var ranks [maxOrder]rank
+		own := leaders{slots: o.slots[:maxOrder], ranks: ranks[:]}
+		own.lead(g, slots, root)
+		o.n = own.n
 	}
-	var ranks [maxOrder]rank
-	own := leaders{slots: o.slots[:], ranks: ranks[:]}
-	own.lead(g, slots, root)
-	o.n = own.n
-	return o
 }
 
-// among is candidates where a head may live on some of the slots only.
-func among(g *group, slots []slot, head, root uint64, spread int) (o order) {
+// lead fills an order with the first of slots of equal weight: those with the
+// largest draws. Each draw is as good as any, so a processor that guesses how
+// they compare is as often wrong as right, and pays ten instructions' time for
+// it. Hence nothing here branches on the outcome but the first line, on which
+// most of a large fleet stop.
+func (o *order) lead(slots []slot, seed uint64) {
+	var d1, d2, d3, d4 uint64 // the four largest
+	var s1, s2, s3, s4 int    // and whose they are
+	for i := range slots {
+		d := draw(seed, slots[i].idHash)
+		if d <= d4 && i >= maxOrder {
+			continue
+		}
+		d4, s4 = d, i
+		if d > d3 {
+			d4, s4 = d3, s3
+		}
+		if d > d3 {
+			d3, s3 = d, i
+		}
+		if d > d2 {
+			d3, s3 = d2, s2
+		}
+		if d > d2 {
+			d2, s2 = d, i
+		}
+		if d > d1 {
+			d2, s2 = d1, s1
+		}
+		if d > d1 {
+			d1, s1 = d, i
+		}
+	}
+	o.n = min(maxOrder, len(slots))
+	o.slots[0], o.slots[1], o.slots[2], o.slots[3] = &slots[s1], &slots[s2], &slots[s3], &slots[s4]
+}
+
+// among is fill where a head may live on some of the slots only.
+func (o *order) among(g *group, slots []slot, head, root uint64, spread int) {
 	var ranks [maxSpread + maxOrder]rank
 	var homes [maxSpread]*slot
 	n := max(spread, maxOrder)
 	home := leaders{slots: homes[:n], ranks: ranks[:n]}
 	home.lead(g, slots, head)
 	spread = min(spread, home.n)
-	own := leaders{slots: o.slots[:], ranks: ranks[maxSpread:]}
+	own := leaders{slots: o.slots[:maxOrder], ranks: ranks[maxSpread:]}
 	for _, s := range homes[:spread] {
 		own.enter(g, s, draw(root, s.idHash))
 	}
 	o.n = own.n
-	o.n += copy(o.slots[o.n:], homes[spread:home.n])
-	return o
+	o.n += copy(o.slots[o.n:maxOrder], homes[spread:home.n])
 }
 
 // shift puts the first endpoint that keeps the key first: one with too much
 // inflow hands on some of its keys.
-func (o *order) shift(key uint64, inflow func(*slot) float64) {
+func (o *order) shift(key uint64, now time.Duration) {
 	for i := range o.n {
 		s := o.slots[i]
-		if handsOn(inflow(s), draw(mix(key+handOnDomain), s.idHash)) {
+		if handsOn(s.tally.inflow(now), draw(mix(key+handOnDomain), s.idHash)) {
 			continue
 		}
 		copy(o.slots[1:i+1], o.slots[:i])

@@ -42,8 +42,9 @@
 // sent where, of hashes only; what it refused is taken back. And the fleet's KV memory, which the gauges tell
 // as well, decides on how many endpoints a head (tools and system text) may
 // live: many long heads on few small caches are divided among them. A head that
-// is most of its prompts, as a document is, gets another copy for every eight
-// requests only, however much room there is.
+// is most of a prompt, as a document is, gets another copy for every eight
+// requests only, however much room there is; and while it has one copy, its
+// requests wait for that rather than make another.
 //
 // An application that carries the endpoint of a conversation's last turn along
 // ([Request.Last]) tells what no client can know otherwise: in replays it is

@@ -1,6 +1,10 @@
 package affinity
 
-import "sync/atomic"
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+)
 
 // heads counts the heads in use (tools and system text, as many conversations
 // share them), to know on how many endpoints each may live. Spread over all,
@@ -101,7 +105,7 @@ func (h *heads) due() bool { return h.count.Load() >= headWindow }
 
 // spread returns on how many of n endpoints a head with so many hits may live,
 // if the endpoints' memory is memory tokens, together; 0 means unknown. A head is
-// dominant if it is most of the prompts that begin with it.
+// dominant if it is most of the prompt.
 func (h *heads) spread(hits uint32, n int, memory float64, dominant bool) int {
 	if hits == 0 && !dominant {
 		return n
@@ -113,11 +117,11 @@ func (h *heads) spread(hits uint32, n int, memory float64, dominant bool) int {
 			r *= 2
 		}
 	}
-	// A copy costs a prefill, so it must be used.
-	if most := int(hits / headUnits / headUses); dominant && r > most {
-		r = 1
-		for 2*r <= most {
-			r *= 2
+	most := math.MaxInt
+	if dominant { // a copy costs a prefill, so it must be used
+		most = max(1, int(hits/headUnits/headUses))
+		if r > most {
+			r = 1 << (bits.Len(uint(most)) - 1)
 		}
 	}
 	if r == n {
@@ -128,7 +132,7 @@ func (h *heads) spread(hits uint32, n int, memory float64, dominant bool) int {
 	if all := h.hits.Load(); all > 0 {
 		share = float64(hits) / float64(max(all, uint64(hits)))
 	}
-	for r < n && float64(r) < share*float64(n)*headSlack {
+	for r < n && 2*r <= most && float64(r) < share*float64(n)*headSlack {
 		r *= 2
 	}
 	if r > maxSpread {

@@ -1,7 +1,6 @@
 package affinity
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 )
@@ -37,6 +36,9 @@ const everywhere = ^uint64(0)
 // 80,000 conversations.
 const defaultIndexBytes = 32 << 20
 
+// maxIndexBytes is more prefixes than any fleet's memory can hold.
+const maxIndexBytes = 64 << 30
+
 func newIndex(bytes int) *index {
 	x := &index{shift: 64}
 	n := 1
@@ -60,7 +62,10 @@ func (x *index) line(hash uint64) *line { return &x.lines[x.place(hash)] }
 func (l *line) find(hash uint64) *entry {
 	tag := hash << stampBits
 	for i := range l {
-		if k := l[i].key.Load(); k&^stampMask == tag && k != 0 {
+		switch k := l[i].key.Load(); {
+		case k == 0:
+			return nil // lines fill from the front
+		case k&^stampMask == tag:
 			return &l[i]
 		}
 	}
@@ -79,24 +84,26 @@ func (l *line) get(hash uint64) uint64 {
 func (l *line) put(hash uint64, endpoint uint16, now time.Duration) {
 	tag := hash << stampBits
 	stamp := uint64(now/time.Second)&stampMask | 1 // never a key of 0
+	if e := l.find(hash); e != nil {
+		// A store takes the line from all other processors.
+		where := e.where.Load()
+		if with := joined(where, endpoint); with != where {
+			e.where.Store(with)
+		}
+		if e.key.Load() != tag|stamp {
+			e.key.Store(tag | stamp)
+		}
+		return
+	}
 	oldest, age := 0, int32(0)
 	for i := range l {
 		k := l[i].key.Load()
+		if k == 0 {
+			oldest = i
+			break
+		}
 		// Below 0 if another goroutine is a second ahead.
-		switch a := int32(stamp-k) << (32 - stampBits); {
-		case k != 0 && k&^stampMask == tag:
-			// A store takes the line from all other processors.
-			where := l[i].where.Load()
-			if with := joined(where, endpoint); with != where {
-				l[i].where.Store(with)
-			}
-			if k != tag|stamp {
-				l[i].key.Store(tag | stamp)
-			}
-			return
-		case k == 0:
-			oldest, age = i, math.MaxInt32
-		case a > age:
+		if a := int32(stamp-k) << (32 - stampBits); a > age {
 			oldest, age = i, a
 		}
 	}

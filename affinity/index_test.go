@@ -73,7 +73,7 @@ func BenchmarkIndex(b *testing.B) {
 				var wg sync.WaitGroup
 				for g := range uint64(goroutines) {
 					wg.Go(func() {
-						t := trail{in: x}
+						var t trail
 						all := make([]Boundary, 20)
 						for n := range uint64(b.N / goroutines) {
 							first := (n*16 + g) % 4096 * 20 // each goroutine has prompts of its own
@@ -85,7 +85,7 @@ func BenchmarkIndex(b *testing.B) {
 								t.at[i].boundary = uint32(i)
 							}
 							t.n = len(all)
-							t.seek(all)
+							t.seek(x, 0, all)
 							for i := range all {
 								l := &x.lines[t.at[i].line]
 								l.get(all[i].Hash)

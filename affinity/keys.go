@@ -51,14 +51,17 @@ func (s scope) head(r *Request) uint64 {
 }
 
 func (s scope) root(r *Request) uint64 {
-	if r.Session != "" {
+	switch {
+	case r.Session != "":
 		return s.key(domainSession, xxhash.Sum64String(r.Session))
+	case r.Root != 0:
+		return s.key(domainRoot, r.Root)
 	}
-	if r.Root == 0 {
-		return 0
-	}
-	return s.key(domainRoot, r.Root)
+	return 0
 }
+
+// rooted tells whether there is anything to make a root key of.
+func (r *Request) rooted() bool { return r.Session != "" || r.Root != 0 }
 
 // index keeps what the index knows of a tenant's prompts, or of a cache key's,
 // from others: one whose requests go where another's are cached could find out by

@@ -229,6 +229,10 @@ func TestSpread(t *testing.T) {
 		require.Equal(t, want, docs.spread(uses(n), 8, 0, true), "%d requests", n)
 	}
 	require.Equal(t, 8, docs.spread(uses(10), 8, 0, false))
+	docs.sweep()
+	few := docs.note(100, 8000)
+	docs.hits.Store(uint64(few))
+	require.Equal(t, 1, docs.spread(few, 8, 0, true), "one request is no demand, be it all there is")
 	require.Equal(t, 1, docs.spread(0, 8, 0, true), "not counted")
 	require.Equal(t, 8, docs.spread(0, 8, 0, false), "not counted")
 }
@@ -269,18 +273,37 @@ func TestHandsOnTheSameKeys(t *testing.T) {
 	}
 }
 
+func TestCandidatesAreTheFirstOfTheOrder(t *testing.T) {
+	for n := range 12 {
+		for _, change := range []func([]Endpoint){func([]Endpoint) {}, weighted} {
+			es := fleet(n + 1)
+			change(es)
+			g := newRouter(t, Options{}, es...).snap.Load().any
+			for key := range uint64(100) {
+				var o order
+				o.fill(g, g.all, 0, mix(key), len(g.all))
+				require.Equal(t, min(maxOrder, len(es)), o.n)
+				for i, id := range Order(key, es)[:o.n] {
+					require.Equal(t, id, o.slots[i].tally.id, "place %d of %d", i, len(es))
+				}
+			}
+		}
+	}
+}
+
 func TestCandidates(t *testing.T) {
 	es := fleet(20)
 	r := newRouter(t, Options{}, es...)
 	g := r.snap.Load().any
 	for key := range uint64(200) {
 		root, head := mix(key), mix(key%3+1e6)
-		all := candidates(g, g.all, head, root, len(g.all))
+		var all, few order
+		all.fill(g, g.all, head, root, len(g.all))
 		ids := Order(key, es)
 		for i := range all.n {
 			require.Equal(t, ids[i], all.slots[i].tally.id)
 		}
-		few := candidates(g, g.all, head, root, 2)
+		few.fill(g, g.all, head, root, 2)
 		heads := Order(key%3+1e6, es)
 		require.Contains(t, heads[:2], few.slots[0].tally.id)
 		require.Contains(t, heads[:2], few.slots[1].tally.id)

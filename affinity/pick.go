@@ -18,12 +18,13 @@ import (
 // The errors are [ErrNoEndpoints], a *[ModelError], [ErrOverLimit] (only with
 // [OverLimitRefuse]), for a sticky request a *[StickyError], and with
 // [FixedPrefix] [ErrRoutingID]; and that of [ParseStrategy] for req.Strategy.
-func (r *Router) Pick(req *Request) (Lease, error) {
+func (r *Router) Pick(req *Request) (l Lease, err error) {
 	now := r.clock()
 	r.tick(now)
 	snap := r.snap.Load()
 	if req.Sticky != "" {
-		return r.sticky(snap, req.Sticky, now)
+		err = r.sticky(&l, snap, req.Sticky, now)
+		return l, err
 	}
 	g, err := snap.group(req.Model)
 	if err != nil {
@@ -36,57 +37,62 @@ func (r *Router) Pick(req *Request) (Lease, error) {
 			return Lease{}, err
 		}
 	}
-	scope := req.scope()
-	key, err := r.key(strategy, req, scope)
-	if err != nil {
-		return Lease{}, err
-	}
 	tried := req.Tried
-	exhausted := len(tried) > 0 && !untried(g.up, tried)
-	priced := strategy == Affinity && key != 0 && !exhausted && (len(req.Boundaries) > 0 || r.look(now) != nil)
-	c := choice{group: g, scope: scope}
+	c := choice{group: g, scope: req.scope()}
 	if strategy == Affinity && req.Last != "" {
 		c.last = snap.usable(g, req.Last, tried)
 	}
-	if key != 0 {
-		c.seed = mix(key)
-		if !priced {
-			at := first(g, g.all, c.seed, nil)
-			c.home, c.homeUp = &g.all[at], at < len(g.up)
-		}
-	}
-	switch {
-	case exhausted:
+	exhausted := len(tried) > 0 && !untried(g.up, tried)
+	if exhausted {
 		// What failed last is likelier to fail again than what failed before.
 		tried = tried[len(tried)-1:]
 		if len(g.up) == 1 {
 			tried = nil
 		}
-		c.reason = ReasonFailover
-		if c.slot = r.takeLeast(&c, tried); c.slot != nil && c.slot == c.home {
-			c.reason = ReasonHome
-		}
-	case priced:
-		r.affine(&c, req, tried, now)
-	case strategy == RoundRobin:
-		roundRobin(&c, tried)
-	case strategy == Random:
-		r.random(&c, tried)
-	case r.stay(&c, tried):
-	case key == 0: // LeastOutstanding, or nothing to hash
-		c.reason = ReasonLeastLoaded
-		c.slot = r.takeLeast(&c, tried)
-	case strategy == FixedPrefix:
-		r.fixedPrefix(&c, tried)
-	default:
-		r.boundedLoad(&c, tried)
+	}
+	if strategy == Affinity && req.rooted() && !exhausted && (len(req.Boundaries) > 0 || r.look(now) != nil) {
+		r.affine(&c, &l.plan, req, tried, now)
+	} else if err := r.unpriced(&c, strategy, req, tried, exhausted); err != nil {
+		return Lease{}, err
 	}
 	if c.slot == nil && !r.overLimit(&c, tried) {
 		return Lease{}, ErrOverLimit
 	}
-	l := r.lease(c.slot, c.home, c.reason, now)
-	l.plan = c.plan
+	l.begin(r, c.slot, c.home, c.reason, now)
 	return l, nil
+}
+
+// unpriced picks by a rule that weighs no prices.
+func (r *Router) unpriced(c *choice, strategy Strategy, req *Request, tried []string, exhausted bool) error {
+	key, err := r.key(strategy, req, c.scope)
+	if err != nil {
+		return err
+	}
+	if g := c.group; key != 0 {
+		c.seed = mix(key)
+		at := first(g, g.all, c.seed, nil)
+		c.home, c.homeUp = &g.all[at], at < len(g.up)
+	}
+	switch {
+	case exhausted:
+		c.reason = ReasonFailover
+		if c.slot = r.takeLeast(c, tried); c.slot != nil && c.slot == c.home {
+			c.reason = ReasonHome
+		}
+	case strategy == RoundRobin:
+		roundRobin(c, tried)
+	case strategy == Random:
+		r.random(c, tried)
+	case r.stay(c, tried):
+	case key == 0: // LeastOutstanding, or nothing to hash
+		c.reason = ReasonLeastLoaded
+		c.slot = r.takeLeast(c, tried)
+	case strategy == FixedPrefix:
+		r.fixedPrefix(c, tried)
+	default:
+		r.boundedLoad(c, tried)
+	}
+	return nil
 }
 
 // key returns what the strategy hashes of a request, 0 for nothing.
@@ -112,7 +118,6 @@ type choice struct {
 
 	slot   *slot
 	reason Reason
-	plan   plan
 }
 
 // barred says why the home cannot be picked whatever its load, ReasonNone if it
@@ -142,32 +147,33 @@ func (c *choice) settle(tried []string, better Reason) {
 	}
 }
 
-func (r *Router) lease(s, home *slot, reason Reason, now time.Duration) Lease {
+// begin makes a lease of a pick.
+func (l *Lease) begin(r *Router, s, home *slot, reason Reason, now time.Duration) {
 	s.tally.picks[reason].Add(1)
-	l := Lease{router: r, tally: s.tally, since: now, reason: reason}
+	l.router, l.tally, l.since, l.reason = r, s.tally, now, reason
 	if home != nil {
 		l.home = home.tally
 		if home.tally != s.tally {
 			l.home.away.Add(1)
 		}
 	}
-	return l
 }
 
 // sticky serves a request whose state lives on one endpoint. Health is not
 // asked: nothing else can serve it.
-func (r *Router) sticky(snap *snapshot, id string, now time.Duration) (Lease, error) {
+func (r *Router) sticky(l *Lease, snap *snapshot, id string, now time.Duration) error {
 	m, ok := snap.byID[id]
 	if !ok || m.draining {
-		return Lease{}, &StickyError{Endpoint: strings.Clone(id), Draining: ok}
+		return &StickyError{Endpoint: strings.Clone(id), Draining: ok}
 	}
 	if !m.tally.acquire(m.limit) {
 		if r.refuse {
-			return Lease{}, ErrOverLimit
+			return ErrOverLimit
 		}
 		m.tally.acquire(0)
 	}
-	return r.lease(&m.slot, nil, ReasonSticky, now), nil
+	l.begin(r, &m.slot, nil, ReasonSticky, now)
+	return nil
 }
 
 // overLimit is where a pick ends when all its candidates are at their limits: it

@@ -36,6 +36,9 @@ func prompt(t *rapid.T) Request {
 	if rapid.Bool().Draw(t, "head") {
 		q.Head = q.Boundaries[0].Hash
 	}
+	if rapid.Bool().Draw(t, "session") {
+		q.Session = "s"
+	}
 	return q
 }
 
@@ -43,7 +46,10 @@ func TestPricedPicksFollowTheOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		es := endpoints(1, rapid.Bool().Draw(rt, "weights")).Draw(rt, "endpoints")
 		q := prompt(rt)
-		_, key := q.Keys()
+		head, key := q.Keys()
+		if len(q.Boundaries) == 1 && q.Session == "" && head != 0 {
+			key = head // which is all of the prompt: the first to use it goes where it belongs
+		}
 		home := pricedHome(t, es, q)
 		require.Equal(rt, Order(key, es)[0], home)
 		require.Equal(rt, home, pricedHome(t, rapid.Permutation(es).Draw(rt, "permuted"), q), "the order of the input does not matter")
@@ -52,6 +58,28 @@ func TestPricedPicksFollowTheOrder(t *testing.T) {
 			require.Equal(rt, home, pricedHome(t, rest, q), "removing another moves nothing")
 		}
 	})
+}
+
+// What a router has learned of other prompts does not move this one: processes
+// of any age agree, and the second of two equal requests follows the first.
+func TestHomesDoNotDependOnWhatWasLearned(t *testing.T) {
+	es := fleet(8)
+	for _, tokens := range []int{50, 3000, 1_000_000} {
+		fresh := newRouter(t, Options{IndexBytes: 1 << 12}, es...)
+		old := newRouter(t, Options{IndexBytes: 1 << 12}, es...)
+		for c := uint64(1000); c < 1020; c++ {
+			pick(t, old, turn(c, 1, 0)).Release(Outcome{Status: 200, PromptTokens: tokens, CachedTokens: tokens / 2, FirstByte: time.Second})
+		}
+		for c := uint64(1); c <= 100; c++ {
+			q := turn(c, 2, 0)
+			q.Head = q.Boundaries[0].Hash
+			q.Boundaries[1].Bytes += int(c%2) * 16_000 // so that the head is half of it, or a quarter
+			q.Boundaries[1].Bytes -= int(c % 3)        // or more
+			home := pick(t, fresh, q).Home()
+			require.Equal(t, home, pick(t, fresh, q).Home())
+			require.Equal(t, home, pick(t, old, q).Home(), "%d tokens", tokens)
+		}
+	}
 }
 
 func TestPricedSharesAndAdding(t *testing.T) {

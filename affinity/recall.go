@@ -15,8 +15,8 @@ type trail struct {
 	at   [maxTrail]struct{ boundary, line uint32 }
 }
 
-// maxTrail is more than there are marks up to two gigabytes of prompt.
-const maxTrail = 128
+// maxTrail is how many marks there are between a kilobyte of prompt and 64 MiB.
+const maxTrail = 64
 
 // headIndex returns the boundary at which the request's head ends, -1 if it is
 // not known.
@@ -69,14 +69,15 @@ func (t *trail) follow(all []Boundary, head, previous int) {
 	}
 }
 
-// seek finds the trail's lines. It touches all of them before any is read, so
+// seek finds the trail's lines in an index. It touches all of them before any is read, so
 // that the processor waits for them together: each is likely to be in none of
 // its caches.
-func (t *trail) seek(all []Boundary) {
+func (t *trail) seek(x *index, own uint64, all []Boundary) {
+	t.in, t.own = x, own
 	for i := range t.n {
 		at := &t.at[i]
-		at.line = t.in.place(all[at.boundary].Hash ^ t.own)
-		t.in.lines[at.line][0].key.Load()
+		at.line = x.place(all[at.boundary].Hash ^ own)
+		x.lines[at.line][0].key.Load()
 	}
 }
 
@@ -91,9 +92,6 @@ func depthMark(depth int) int {
 // one: because this router sent it, or because the application says so.
 func (r *Router) recall(t *trail, c *choice, req *Request, head int, have *holdings) (stranger bool) {
 	previous := req.previous()
-	t.in, t.own = r.index(), c.scope.index()
-	t.follow(req.Boundaries, head, previous)
-	t.seek(req.Boundaries)
 	for i := range t.n {
 		b := &req.Boundaries[t.at[i].boundary]
 		known := have.look(t.in.lines[t.at[i].line].get(b.Hash^t.own), b.Bytes)

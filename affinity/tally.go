@@ -11,9 +11,13 @@ type tally struct {
 	number uint16 // a short name for the index of prefixes, another one after each restart; guarded by Router.mu
 	// The padding keeps the counters of two endpoints off one cache line, so
 	// that picks of different endpoints do not slow each other down. 64 bytes
-	// is the line of amd64 and of most arm64.
-	_        [64]byte
+	// is the line of amd64 and of most arm64. What a pick reads of each endpoint
+	// that it considers fills the first line after it.
+	_        [40]byte
 	inFlight atomic.Int64
+	bookings bookings
+	reading  atomic.Pointer[reading] // nil before the first one
+
 	released atomic.Uint64
 	failed   atomic.Uint64
 	away     atomic.Uint64
@@ -29,11 +33,9 @@ type tally struct {
 	progress  atomic.Int64
 	trouble   atomic.Bool
 	ejections atomic.Uint64
-	bookings  bookings
 	_         [64]byte
 
-	reading atomic.Pointer[reading] // nil before the first one
-	gauging gauging                 // guarded by Router.mu
+	gauging gauging // guarded by Router.mu
 
 	left     uint64 // the generation in which the endpoint left, 0 while it is a member; guarded by Router.mu
 	standing standing

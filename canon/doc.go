@@ -50,11 +50,12 @@
 // # Where things are
 //
 // A body's way through the package: parse.go, scan.go and names.go turn it into
-// a flat list of nodes (node.go) and are the guard; shape.go says which fields
-// are typed; write.go and root.go write it, with messages.go, batch.go,
-// tools.go and schema.go for what has rules of its own; prompt.go, turn.go and
-// hash.go hash what was written. canon.go and work.go put that together,
-// toolcache.go remembers tools, merge.go sets members of a body.
+// a flat list of nodes (node.go) and are the guard, with marks_amd64.go or skim.go
+// to find where strings end; shape.go says which fields are typed; write.go and
+// root.go write it, with messages.go, batch.go, tools.go and schema.go for what
+// has rules of its own; prompt.go, turn.go and hash.go hash what was written.
+// canon.go and work.go put that together, toolcache.go remembers tools, merge.go
+// sets members of a body.
 //
 // Beside it, for people: outline*.go lays a prompt out as text, diff*.go finds
 // where two prompts part and why, lint*.go and volatile*.go find what will make

@@ -1,7 +1,5 @@
 package canon
 
-import "unicode/utf8"
-
 // maxDepth is how deep objects and arrays may nest. encoding/json stops at
 // 10,000 and Python's json at about 1,000; requests stay below 30, and a body
 // that nests deeper than this is an accident or an attack.
@@ -14,9 +12,10 @@ const maxDepth = 128
 // can still be read from a body that is passed on untouched.
 type parser struct {
 	doc
+	marks
 	names  []name   // of the objects that are open, those that no rule knows
 	table  []uint32 // for objects of many names
-	utf8   bool     // the source is UTF-8
+	utf8   bool     // the source is UTF-8, as far as it was marked
 	depth  int      // limit
 	untidy int      // pieces of whitespace and strings to respell, so far
 	diag   Diagnosis
@@ -27,7 +26,7 @@ type parser struct {
 
 func (p *parser) reset(src []byte, depth int) {
 	p.src = src
-	p.utf8 = utf8.Valid(src)
+	p.unmark()
 	p.nodes = p.nodes[:0]
 	p.arena = p.arena[:0]
 	p.names = p.names[:0]

@@ -1,94 +1,15 @@
 package canon
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"slices"
 	"unicode/utf8"
 )
 
-// Word-at-a-time search for the bytes that end a run of plain text inside a
-// string: the quote, the backslash and the control characters. Adding to a byte
-// of seven bits what it lacks to 0x80 sets its high bit when it is above a
-// bound, and carries nothing into the next byte, so that every byte of a word is
-// told exactly. The quote, 0x22, joins the control characters below the bound
-// once bit 1 is flipped, which maps it to 0x20 and leaves them below 0x20.
-const (
-	ones  = 0x0101010101010101
-	highs = 0x80 * ones
-)
-
-// stops returns a word with the high bit set in each byte of w that is a quote,
-// a backslash or a control character.
-func stops(w uint64) uint64 {
-	low := (w&^highs ^ 0x02*ones) + 0x5f*ones
-	slash := (w&^highs ^ '\\'*ones) + 0x7f*ones
-	return ^(low&slash | w) & highs
-}
-
-// skim skips what most strings consist of, plain text and escapes of two
-// characters that are canonical. It returns where it stopped and how many such
-// escapes there were. It calls nothing, so that all it works on stays in
-// registers; after a word without a stop it goes on by four, and through a word
-// with escapes stop by stop: where the next word begins does then not wait for
-// what this one holds.
-func skim(src []byte, i int) (at, plain int) {
-	for i+9 <= len(src) { // a word, and one byte more for an escape that begins at its end
-		w := load(src[i : i+8 : i+8])
-		m := stops(w)
-		if m == 0 {
-			i += 8
-			for i+32 <= len(src) {
-				p := src[i : i+32 : i+32]
-				if stops(load(p)) != 0 {
-					break
-				}
-				if stops(load(p[8:]))|stops(load(p[16:]))|stops(load(p[24:])) != 0 {
-					i += 8
-					break
-				}
-				i += 32
-			}
-			continue
-		}
-		next := i + 8
-		for ; m != 0; plain++ {
-			bit := bits.TrailingZeros64(m)
-			if uint16(w>>(bit&0x38)) != '\\'|'"'<<8 { // the most frequent, within the word
-				k := i + bit>>3
-				if src[k] != '\\' || escapes[src[k+1]] != plainEscape {
-					return k, plain
-				}
-				if k == i+7 {
-					next++
-				}
-			}
-			m &^= 0x101 << (bit & 63) // nor what it escapes
-		}
-		i = next
-	}
-	for i < len(src) {
-		switch c := src[i]; {
-		case c == '\\' && i+1 < len(src) && escapes[src[i+1]] == plainEscape:
-			plain++
-			i += 2
-		case c == '"' || c == '\\' || c < ' ':
-			return i, plain
-		default:
-			i++
-		}
-	}
-	return i, plain
-}
-
-func load(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
-
-// scanString scans the string whose text starts at i, appends its node and
-// returns the position after the closing quote, or -1 after a fatal fault.
-func (p *parser) scanString(i int) int {
+// scanAnyString is scanString for every string, near or far its end.
+func (p *parser) scanAnyString(i int) int {
 	src := p.src
 	start := i
-	i, removed := skim(src, i) // removed: bytes of escapes beyond those of their text
+	i, removed := p.skim(i) // removed: bytes of escapes beyond those of their text
 	flags := uint8(0)
 	if removed > 0 {
 		flags = flagEscaped
@@ -138,7 +59,7 @@ func (p *parser) scanOddString(i int) (at, removed int, flags uint8) {
 		case src[i] != '\\':
 			return p.fail(NotJSON, i, "control character in a string"), 0, 0
 		}
-		switch escapes[src[i+1]] {
+		switch escapeClass[src[i+1]] {
 		case slashEscape:
 			flags |= flagRespell
 			removed++
@@ -157,13 +78,13 @@ func (p *parser) scanOddString(i int) (at, removed int, flags uint8) {
 			return p.fail(NotJSON, i, "unknown escape"), 0, 0
 		}
 		var plain int
-		i, plain = skim(src, i)
+		i, plain = p.skim(i)
 		removed += plain
 	}
 }
 
-// escapes classes the character after a backslash.
-var escapes = [256]uint8{
+// escapeClass classes the character after a backslash.
+var escapeClass = [256]uint8{
 	'"': plainEscape, '\\': plainEscape, 'b': plainEscape, 'f': plainEscape, 'n': plainEscape, 'r': plainEscape, 't': plainEscape,
 	'/': slashEscape, 'u': unicodeEscape,
 }

@@ -85,6 +85,9 @@ var (
 	// ErrEmptyStream is a stream that ended without any choice; some vLLM
 	// versions answer an early engine error so.
 	ErrEmptyStream = errors.New("the stream ended without any choice")
+	// ErrNotStreamed is a plain answer to a request for a stream. An SDK would
+	// take it for a stream without content.
+	ErrNotStreamed = errors.New("the endpoint, or something in front of it, answered a request for a stream with a plain answer; send the request without stream, or have streams let through")
 	// ErrAborted is a generation that the engine gave up (finish_reason
 	// "abort"), as a vLLM does that is shutting down.
 	ErrAborted = errors.New("the engine aborted the generation; it may be shutting down")

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -32,9 +33,9 @@ func (r *route) receive(resp *http.Response, f *flight) (*http.Response, error) 
 		return nil, err
 	case resp.StatusCode >= 400:
 		return r.receiveError(resp, f)
-	case media == "text/event-stream":
-		return r.receiveStream(resp, f)
-	case media == "application/json" && f.call.api != canon.Unknown:
+	case media == "text/event-stream", f.call.prompt.Stream && (media == "" || strings.HasPrefix(media, "text/")):
+		return r.receiveStream(resp, f) // whatever it is called, SDKs read it as one
+	case f.call.api != canon.Unknown && (media == "application/json" || media == ""):
 		return r.receivePlain(resp, f)
 	}
 	f.relax()
@@ -85,6 +86,12 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 	}
 	resp.Body.Close()
 	switch {
+	case len(bytes.TrimSpace(body)) == 0, endsWithConnection(resp) && !json.Valid(body):
+		return nil, f.fail(PhaseBody, io.ErrUnexpectedEOF)
+	case f.call.prompt.Stream && !reportsError(body):
+		err := f.fail(PhaseFirstByte, ErrNotStreamed)
+		err.retryable = false // it costs a whole answer each time
+		return nil, err
 	case aborted(body):
 		return nil, f.fail(PhaseBody, ErrAborted)
 	case f.call.api == canon.Messages && givenUp(body):
@@ -101,6 +108,20 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 	}
 	setResponseBody(resp, body)
 	return resp, nil
+}
+
+// endsWithConnection tells whether nothing but its JSON says that a body is whole.
+func endsWithConnection(resp *http.Response) bool {
+	return resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
+}
+
+// reportsError tells whether a plain answer to a request for a stream is an error,
+// which go-openai shows as such though the status is 200.
+func reportsError(body []byte) bool {
+	var answer struct {
+		Error json.RawMessage `json:"error"`
+	}
+	return json.Unmarshal(body, &answer) == nil && present(answer.Error)
 }
 
 // readAll reads the body of resp up to limit bytes, and whether that is all.

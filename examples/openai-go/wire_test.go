@@ -72,9 +72,7 @@ func newFleet(t *testing.T) *fleet {
 		f.recorders = append(f.recorders, r)
 		urls = append(urls, r.url)
 	}
-	// BoundedLoad goes by the prompt alone; Affinity also learns from each answer.
-	c, err := client.New(client.WithEndpoints(urls...), client.WithStrategy(client.BoundedLoad),
-		client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
+	c, err := client.New(client.WithEndpoints(urls...), client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	f.ours = c

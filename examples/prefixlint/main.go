@@ -9,8 +9,9 @@
 // A line is the body of a request, or an object with the body under "body", as
 // in the files of the batch API; "timestamp" beside it puts requests in order,
 // and "url" or "path" tells the API. Otherwise the API is told by the members
-// of the body. Exit status is 0 when the log could be read, whatever it holds,
-// and 2 when it could not, with the number of the line.
+// of the body. The log may be compressed with gzip. Lines that are no requests are
+// left out, and named on standard error. Exit status is 0 when the log could be
+// read, whatever it holds, and 2 when it could not or has no request.
 //
 // Requests are put into groups that most likely come from one program: the same
 // model, and most of the tools and of the words of the system text. Each is
@@ -60,7 +61,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	var err error
 	switch flags.NArg() {
 	case 1:
-		err = lintLog(r, flags.Arg(0), in, out, *asJSON)
+		err = lintLog(r, flags.Arg(0), in, out, errs, *asJSON)
 	case 2:
 		err = compare(r, flags.Arg(0), flags.Arg(1), out, *asJSON)
 	default:
@@ -74,10 +75,19 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return 0
 }
 
-func lintLog(r reader, name string, in io.Reader, out io.Writer, asJSON bool) error {
-	requests, err := r.log(name, in)
+func lintLog(r reader, name string, in io.Reader, out, errs io.Writer, asJSON bool) error {
+	requests, bad, err := r.log(name, in)
 	if err != nil {
 		return err
+	}
+	if bad.lines > 0 {
+		fmt.Fprintf(errs, "%s left out of %s:\n", count(bad.lines, "line"), name)
+		for _, why := range bad.first {
+			fmt.Fprintf(errs, "  %s\n", why)
+		}
+		if more := bad.lines - len(bad.first); more > 0 {
+			fmt.Fprintf(errs, "  … and %s more\n", comma(more))
+		}
 	}
 	report, err := analyse(requests)
 	if err != nil {

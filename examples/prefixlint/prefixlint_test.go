@@ -185,8 +185,10 @@ func TestWrongInput(t *testing.T) {
 		input, want string
 	}{
 		{"", "-: no requests"},
-		{good + "\n{]\n", "-: line 2: not JSON at byte 2"},
-		{good + "\n\n7\n", "-: line 3: want an object"},
+		{"{]\n", "-: line 1: not JSON at byte 2"},
+		{"\n\n7\n", "-: line 3: want an object"},
+		{`{"model":"m","prompt":"` + strings.Repeat("a", 33<<20) + `"}`, "-: line 1: canon: body of 34603033 bytes is over the limit of 33554432"},
+		{good + "\n" + strings.Repeat("a", 65<<20), "-: line 2 is longer than 64 MiB"},
 		{"null", "-: line 1: want an object"},
 		{"{\n  \"model\": 1\n}", "line 1: not JSON at byte 1: unexpected end of JSON input (a log has one request on each line"},
 		{`{"body":7}`, "line 1: body is not a JSON object"},
@@ -198,6 +200,12 @@ func TestWrongInput(t *testing.T) {
 		require.Contains(t, errs, tt.want)
 		require.Empty(t, out)
 	}
+	out, errs, status := lint(t, []string{"-"}, "\xef\xbb\xbf"+good+"\r\n{]\r\n\r\n7\r\n"+good+"\r\n8\r\n9")
+	require.Zero(t, status)
+	require.Contains(t, out, "2 requests in 1 group")
+	require.Contains(t, errs, "4 lines left out of -:\n  line 2: not JSON at byte 2")
+	require.Contains(t, errs, "  line 4: want an object")
+	require.Contains(t, errs, "  … and 1 more\n")
 	for _, args := range [][]string{{}, {"a", "b", "c"}, {"-api", "chart", "-"}, {"nowhere.jsonl"}, {"-x"}} {
 		_, errs, status := lint(t, args, good)
 		require.Equal(t, 2, status)

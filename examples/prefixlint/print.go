@@ -65,7 +65,7 @@ func (b Break) print(w io.Writer) {
 		fmt.Fprint(w, " as sent; canonicalization removes it")
 	}
 	if b.Winnable > 0 {
-		fmt.Fprintf(w, "; moving it to the end of the prompt would win %s of them", comma(b.Winnable))
+		fmt.Fprintf(w, "; moving it to the end of the prompt would win %s", comma(b.Winnable))
 	}
 	fmt.Fprintf(w, "\n    first in line %d, against line %d:", b.Line, b.Previous)
 	if b.First.Path != "" {

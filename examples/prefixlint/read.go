@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prefixwise/prefixwise/canon"
+	"github.com/prefixwise/prefixwise/examples/internal/logfile"
 )
 
 // request is one request of a log.
@@ -27,41 +28,57 @@ type reader struct {
 	api canon.API // Unknown: told by the members
 }
 
-// log reads a file of one request a line, or standard input for "-".
-func (r reader) log(name string, in io.Reader) ([]request, error) {
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
+// leftOut is the lines of a log that are no requests.
+type leftOut struct {
+	lines int
+	first []string // where, and why
+}
+
+// leftOutShown is how many of them are named.
+const leftOutShown = 3
+
+func (l *leftOut) add(line int, err error) {
+	if l.lines++; len(l.first) < leftOutShown {
+		l.first = append(l.first, fmt.Sprintf("line %d: %v", line, err))
 	}
-	var all []request
-	lines := bufio.NewReader(in)
-	for number := 1; ; number++ {
-		line, err := lines.ReadBytes('\n')
-		if err != nil && err != io.EOF {
-			return nil, fmt.Errorf("%s: line %d: %w", name, number, err)
+}
+
+// log reads a file of one request a line, or standard input for "-". It is an
+// error when there is none.
+func (r reader) log(name string, in io.Reader) (all []request, bad leftOut, err error) {
+	f, err := logfile.Open(name, in)
+	if err != nil {
+		return nil, bad, fmt.Errorf("%s: %w", name, err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, logfile.MaxLine)
+	number := 0
+	for lines.Scan() {
+		number++
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
 		}
-		if text := bytes.TrimSpace(line); len(text) > 0 {
-			q, bad := r.request(text)
-			if bad != nil {
-				hint := ""
-				if number == 1 {
-					hint = " (a log has one request on each line; to compare two requests, give two files)"
-				}
-				return nil, fmt.Errorf("%s: line %d: %w%s", name, number, bad, hint)
-			}
-			q.line = number
-			all = append(all, q)
+		q, err := r.request(bytes.Clone(text))
+		if err != nil {
+			bad.add(number, err)
+			continue
 		}
-		if err == io.EOF {
-			break
-		}
+		q.line = number
+		all = append(all, q)
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, bad, fmt.Errorf("%s: line %d is longer than %d MiB; a log has one request on each line", name, number+1, logfile.MaxLine>>20)
+	case err != nil:
+		return nil, bad, fmt.Errorf("%s: line %d: %w", name, number+1, err)
+	}
+	if len(all) == 0 && bad.lines > 0 {
+		return nil, bad, fmt.Errorf("%s: %s (a log has one request on each line; to compare two requests, give two files)", name, bad.first[0])
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no requests", name)
+		return nil, bad, fmt.Errorf("%s: no requests", name)
 	}
 	if !slices.ContainsFunc(all, func(q request) bool { return q.at == 0 }) {
 		slices.SortStableFunc(all, func(a, b request) int {
@@ -74,14 +91,19 @@ func (r reader) log(name string, in io.Reader) ([]request, error) {
 			return 0
 		})
 	}
-	return all, nil
+	return all, bad, nil
 }
 
 // file reads one request out of a file of its own.
 func (r reader) file(name string) (request, error) {
-	text, err := os.ReadFile(name)
+	f, err := logfile.Open(name, nil)
 	if err != nil {
 		return request{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, logfile.MaxLine))
+	if err != nil {
+		return request{}, fmt.Errorf("%s: %w", name, err)
 	}
 	q, err := r.request(bytes.TrimSpace(text))
 	if err != nil {
@@ -120,6 +142,9 @@ func (r reader) request(text []byte) (request, error) {
 		if err := json.Unmarshal(q.body, &members); err != nil || members == nil {
 			return request{}, fmt.Errorf("body is not a JSON object")
 		}
+	}
+	if n := len(q.body); n > canon.DefaultMaxBytes {
+		return request{}, &canon.SizeError{Size: n, Max: canon.DefaultMaxBytes}
 	}
 	if q.api == canon.Unknown {
 		q.api = apiOfMembers(members)

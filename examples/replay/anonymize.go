@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prefixwise/prefixwise/canon"
+	"github.com/prefixwise/prefixwise/internal/vllmsim"
 	"github.com/prefixwise/prefixwise/middleware"
 )
 
@@ -21,22 +23,37 @@ func anonymize(s *settings, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(t.requests, func(r *request) bool { return r.outline == nil }) {
+		return errNoText
+	}
+	t.unroll()
 	f, err := os.OpenFile(s.anonymize, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("-anonymize: %w", err)
 	}
 	n, err := writeRecording(f, t)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		fmt.Fprintf(stderr, "%d requests of %s are in %s, as hashes and lengths\n", n, t.name, s.anonymize)
-		t.complain(stderr)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("-anonymize: %w", err), os.Remove(s.anonymize))
 	}
-	return err
+	fmt.Fprintf(stderr, "%d requests of %s are in %s, as hashes and lengths\n", n, t.name, s.anonymize)
+	t.complain(stderr)
+	return nil
 }
 
 var errNoText = errors.New("-anonymize: the traffic has hashes only as it is; it needs no anonymising")
 
-// writeRecording writes all requests that have an outline.
+// unroll gives the requests that wait for another one the time at which an idle
+// engine would have let them come: a recording has times, and no waiting.
+func (t *trace) unroll() {
+	for _, r := range t.opening() {
+		for ; r.next != nil; r = r.next {
+			r.next.at = r.at + time.Duration(r.output)*vllmsim.DefaultDecodeStep + r.think
+		}
+	}
+	slices.SortStableFunc(t.requests, byArrival)
+}
+
+// writeRecording writes all requests, which must have an outline.
 func writeRecording(w io.Writer, t *trace) (int, error) {
 	salt := make([]byte, 32)
 	if _, err := rand.Read(salt); err != nil {
@@ -48,9 +65,6 @@ func writeRecording(w io.Writer, t *trace) (int, error) {
 	}
 	for _, q := range t.requests {
 		o := q.outline
-		if o == nil {
-			return 0, errors.Join(errNoText, r.Close())
-		}
 		d := middleware.Done{
 			Start: time.Unix(0, int64(t.begin+q.at)), API: o.api, Model: o.model, Status: 200,
 			Head: o.head, Root: o.root, Session: o.session, Tenant: o.tenant, CacheKey: o.cacheKey,

@@ -136,7 +136,7 @@ func (c *comparison) measureAll(ctx context.Context) error {
 	defer f.close()
 	c.fleet = f
 	if !s.given["cache"] && f.cache > 0 {
-		s.cache = f.cache / s.ranks
+		s.cache = min(f.cache, mostCache/s.instances) / s.ranks
 	}
 	longest := s.cache / 10 * 9
 	if f.contextLen > 0 {

@@ -32,6 +32,9 @@ var engineNames = map[string]func(*vllmsim.Config, float64){
 	"context_length": func(c *vllmsim.Config, v float64) { c.MaxModelLen = int(v) },
 }
 
+// mostNumber is more than any engine has, of tokens or of seconds.
+const mostNumber = 1_000_000_000
+
 func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
 // parseEngine reads the value of -engine: files and name=value, comma-separated.
@@ -58,8 +61,8 @@ func parseEngine(list string) (engineNumbers, error) {
 		if engineNames[name] == nil {
 			return nil, fmt.Errorf("-engine: unknown number %q; use %s", name, strings.Join(slices.Sorted(maps.Keys(engineNames)), ", "))
 		}
-		if !(v > 0) {
-			return nil, fmt.Errorf("-engine: %s is %g; it must be above 0", name, v)
+		if !(v > 0) || v > mostNumber {
+			return nil, fmt.Errorf("-engine: %s is %g; it must be above 0 and at most %g", name, v, float64(mostNumber))
 		}
 	}
 	return n, nil

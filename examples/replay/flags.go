@@ -22,7 +22,7 @@ func parseSettings(args []string, stderr io.Writer) (*settings, error) {
 		fmt.Fprint(stderr, usage)
 		f.PrintDefaults()
 	}
-	f.StringVar(&s.trace, "trace", "", "traffic: a `file` (a trace, a recording, a log of requests, trajectories), or gen:heads, gen:chat or gen:documents, each with parameters after a colon")
+	f.StringVar(&s.trace, "trace", "", "traffic: a `file` (a trace, a recording, a log of requests, trajectories; also with gzip; - is the standard input), or gen:heads, gen:chat or gen:documents, each with parameters after a colon")
 	policies := f.String("policies", "random,least-outstanding,fixed-prefix,bounded-load,affinity", "comma `list` of strategies, each with parameters after colons")
 	clients := f.String("clients", "1,4,16", "comma `list` of numbers of independent clients")
 	f.Float64Var(&s.arrivals, "arrivals", 10, "requests a second, for logs without timestamps")
@@ -146,29 +146,28 @@ func (s *settings) complete(f *flag.FlagSet, policies, clients string) error {
 		return fmt.Errorf("unexpected argument %q; everything is given by flags", f.Arg(0))
 	case s.trace == "":
 		return errors.New("no traffic; give -trace a file, gen:heads, gen:chat or gen:documents")
-	case s.instances < 1 || s.instances > 1024:
-		return fmt.Errorf("-instances is %d; use 1 to 1024", s.instances)
-	case s.ranks < 1 || s.ranks > 64:
-		return fmt.Errorf("-ranks is %d; use 1 to 64", s.ranks)
-	case s.cache < 1024:
-		return fmt.Errorf("-cache is %d tokens; use at least 1024", s.cache)
-	case !(s.arrivals > 0) || s.users < 1 || s.think < 0 || s.output < 0:
-		return errors.New("-arrivals and -users must be above 0, -think and -output not below")
-	case !(s.rate > 0) || !(s.speed > 0):
-		return errors.New("-rate and -speed must be above 0")
-	case s.concurrency < 0:
-		return fmt.Errorf("-concurrency is %d; use 0 for the default, or more", s.concurrency)
 	case s.apart != apartSalt && s.apart != apartReset:
 		return fmt.Errorf("-apart is %q; use salt or reset", s.apart)
-	case s.seeds < 1:
-		return errors.New("-seeds must be at least 1")
 	case s.scaleDel > 0 && s.instances < 2:
 		return errors.New("-scale-del needs at least two -instances")
+	case s.windowAt > 0 && (s.scaleAdd > 0 || s.scaleDel > 0):
+		return errors.New("-window-at is for a fleet that does not change; with -scale-add and -scale-del the ten minutes after the change are measured anyway")
+	}
+	for _, name := range []string{"model", "apart"} {
+		if s.given[name] && len(s.endpoints) == 0 {
+			return fmt.Errorf("-%s is for measurements; give -endpoints as well", name)
+		}
+	}
+	if err := s.inRange(); err != nil {
+		return err
 	}
 	for _, text := range strings.Split(policies, ",") {
 		p, err := parsePolicy(text)
 		if err != nil {
 			return err
+		}
+		if slices.ContainsFunc(s.policies, func(other policy) bool { return other.name == p.name }) {
+			return fmt.Errorf("-policies: %q is there twice", p.name)
 		}
 		if !s.sweep || p.options.Strategy != affinity.FixedPrefix {
 			s.policies = append(s.policies, p)
@@ -183,8 +182,11 @@ func (s *settings) complete(f *flag.FlagSet, policies, clients string) error {
 	}
 	for _, text := range strings.Split(clients, ",") {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return fmt.Errorf("-clients: %q is not a number of clients; use one such as 1,4,16", text)
+		switch {
+		case err != nil || n < 1 || n > mostClients:
+			return fmt.Errorf("-clients: %q is not a number of clients from 1 to %d; use some such as 1,4,16", text, mostClients)
+		case slices.Contains(s.clients, n):
+			return fmt.Errorf("-clients: %d is there twice", n)
 		}
 		s.clients = append(s.clients, n)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -34,6 +33,27 @@ var generators = map[string]map[string]float64{
 	"documents": {"block": 16, "documents": 40, "length": 8000, "questions": 10, "question": 60, "output": 40, "arrivals": 2, "zipf": 0},
 }
 
+// leastOf is the least value of a parameter, where that is not 0.
+var leastOf = map[string]float64{"block": 1, "prefixes": 1, "users": 1, "requests": 1, "chats": 1, "turns": 1, "documents": 1, "questions": 1, "arrivals": 1e-6}
+
+// mostOfAny bounds each parameter, and mostBlocks the blocks of all prompts: one is
+// eight bytes of memory.
+const mostOfAny, mostBlocks = 1e6, 1e8
+
+// sizeOf estimates how many blocks all prompts have.
+func sizeOf(name string, p map[string]float64) float64 {
+	requests, length := 0.0, p["length"]+p["question"]
+	switch name {
+	case "heads":
+		requests = p["prefixes"] + p["users"]*p["requests"]
+	case "chat":
+		requests, length = p["users"]*p["chats"]*min(p["turns"], maxTurns), maxChat/2
+	case "documents":
+		requests = p["documents"] * (1 + p["questions"])
+	}
+	return requests * max(1, length/p["block"])
+}
+
 // generate makes the traffic that spec (without "gen:") names. The same spec
 // and seed make the same traffic.
 func generate(spec string, seed uint64) (*trace, error) {
@@ -52,12 +72,18 @@ func generate(spec string, seed uint64) (*trace, error) {
 		}
 		key, text, _ := strings.Cut(word, "=")
 		value, err := strconv.ParseFloat(text, 64)
-		if _, known := defaults[key]; !known || err != nil || value < 0 {
+		switch _, known := defaults[key]; {
+		case !known || err != nil:
 			return nil, fmt.Errorf("generator %s: %q is not a parameter; use one of %s, each with a number", name, word, strings.Join(keys(defaults), ", "))
+		case !(value >= leastOf[key] && value <= mostOfAny):
+			return nil, fmt.Errorf("generator %s: %q is out of range; use a number from %g to %.0f", name, word, leastOf[key], mostOfAny)
 		}
 		p[key] = value
 	}
-	g := &generator{trace: &trace{name: "gen:" + spec, block: max(1, int(p["block"])), closed: name != "documents"},
+	if size := sizeOf(name, p); size > mostBlocks {
+		return nil, fmt.Errorf("gen:%s is too much: it has %.2g blocks of prompts; make it one with fewer or shorter requests, of at most %.0e", spec, size, float64(mostBlocks))
+	}
+	g := &generator{trace: &trace{name: "gen:" + spec, block: int(p["block"]), closed: name != "documents"},
 		rand: rand.New(rand.NewPCG(seed, 1))}
 	switch name {
 	case "heads":
@@ -65,12 +91,9 @@ func generate(spec string, seed uint64) (*trace, error) {
 	case "chat":
 		g.chats(p)
 	case "documents":
-		if p["arrivals"] <= 0 {
-			return nil, errors.New("gen:documents: arrivals are so many a second; use a number above 0")
-		}
 		g.documents(p)
 	}
-	if len(g.trace.requests) == 0 {
+	if len(g.trace.requests) == 0 { // every chat of gen:chat was too long
 		return nil, fmt.Errorf("%s: %w", g.trace.name, errEmptyTrace)
 	}
 	g.trace.derivePrefixes()
@@ -85,7 +108,7 @@ type generator struct {
 
 func (g *generator) heads(p map[string]float64) {
 	length := int(p["length"])
-	heads := make([][]uint64, max(1, int(p["prefixes"])))
+	heads := make([][]uint64, int(p["prefixes"]))
 	for i := range heads {
 		heads[i] = g.fresh(nil, length/g.block)
 	}
@@ -135,7 +158,7 @@ func (g *generator) chats(p map[string]float64) {
 }
 
 func (g *generator) documents(p map[string]float64) {
-	length, n := int(p["length"]), max(1, int(p["documents"]))
+	length, n := int(p["length"]), int(p["documents"])
 	documents := make([][]uint64, n)
 	for i := range documents {
 		documents[i] = g.fresh(nil, length/g.block)

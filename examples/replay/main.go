@@ -42,7 +42,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "replay:", err)
 		return exitUsage
 	}
-	err = replay(ctx, s, stdout, stderr)
+	out := &output{to: stdout}
+	if err = replay(ctx, s, out, stderr); err == nil {
+		err = out.err
+	}
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "replay: interrupted")
@@ -52,4 +55,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return 0
+}
+
+// output keeps the first error of what is written to, so that a full disk is not
+// taken for a short table.
+type output struct {
+	to  io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	n, err := o.to.Write(b)
+	o.err = err
+	return n, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,13 @@ type policy struct {
 	noPolls bool   // gauges=0: as if the engines had no /metrics
 	carried bool   // carried=1: applications carry who served the last turn
 	simOnly string // a parameter that the client has no option for
+}
+
+// parameterOf names the strategy of the parameters that only one has.
+var parameterOf = map[string]affinity.Strategy{
+	"length": affinity.FixedPrefix, "concurrency": affinity.FixedPrefix,
+	"factor": affinity.BoundedLoad, "floor": affinity.BoundedLoad,
+	"gauges": affinity.Affinity, "carried": affinity.Affinity,
 }
 
 func parsePolicy(text string) (policy, error) {
@@ -36,6 +44,9 @@ func parsePolicy(text string) (policy, error) {
 		if err != nil {
 			return policy{}, fmt.Errorf("policy %q: %q is to be a name, = and a number", text, word)
 		}
+		if whole := math.Trunc(n) == n && math.Abs(n) <= math.MaxInt32; !whole && key != "factor" {
+			return policy{}, fmt.Errorf("policy %q: %s is %s; use a whole number", text, key, value)
+		}
 		switch key {
 		case "length":
 			p.options.FixedPrefix.Length = int(n)
@@ -53,6 +64,12 @@ func parsePolicy(text string) (policy, error) {
 			p.carried, p.simOnly = n != 0, key
 		default:
 			return policy{}, fmt.Errorf("policy %q: unknown parameter %q; use length, concurrency, factor, floor, limit, gauges or carried", text, key)
+		}
+		if (key == "gauges" || key == "carried") && n != 0 && n != 1 {
+			return policy{}, fmt.Errorf("policy %q: %s is %s; use 0 or 1", text, key, value)
+		}
+		if of, ok := parameterOf[key]; ok && of != strategy {
+			return policy{}, fmt.Errorf("policy %q: %s is a parameter of %s", text, key, of)
 		}
 	}
 	_, err = affinity.New(p.options)

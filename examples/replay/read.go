@@ -9,11 +9,11 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/prefixwise/prefixwise/examples/internal/logfile"
 )
 
-// maxLine bounds a line of a trace file: a request with a million tokens of
-// text has some 4 MB.
-const maxLine = 64 << 20
+const maxLine = logfile.MaxLine
 
 // reader reads one file of traffic, whatever its format.
 type reader struct {
@@ -66,13 +66,16 @@ const wanted = `want one JSON object a line: a Mooncake trace ("timestamp", "inp
 	`a recording of middleware.Recorder ("v", "time", "boundaries"), or requests ("messages", "prompt" or "input", bare or under "body" or "request", with a "timestamp" beside it); ` +
 	`or one JSON array of tau-bench's trajectories ("traj")`
 
-// loadTrace reads a file of traffic.
+// loadTrace reads a file of traffic; "-" is the standard input.
 func loadTrace(path string, o readOptions) (*trace, error) {
-	f, err := os.Open(path)
+	f, err := logfile.Open(path, os.Stdin)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if path == "-" {
+		path = "standard input"
+	}
 	return readTrace(path, f, o)
 }
 
@@ -82,7 +85,7 @@ func readTrace(name string, f io.Reader, o readOptions) (*trace, error) {
 		return nil, err
 	}
 	r := &reader{name: name, trace: &trace{name: name}, options: o, canon: c}
-	in := bufio.NewReaderSize(f, 64<<10)
+	in := bufio.NewReader(f)
 	begin, skipped, err := firstByte(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -98,7 +101,7 @@ func readTrace(name string, f io.Reader, o readOptions) (*trace, error) {
 	return r.trace, nil
 }
 
-// firstByte skips white space and a byte order mark, and peeks. It returns the
+// firstByte skips white space and peeks. It returns the
 // number of lines that were skipped.
 func firstByte(in *bufio.Reader) (b byte, lines int, err error) {
 	for {
@@ -109,7 +112,7 @@ func firstByte(in *bufio.Reader) (b byte, lines int, err error) {
 		if err != nil {
 			return 0, lines, err
 		}
-		if bytes.IndexByte([]byte(" \t\r\n\xef\xbb\xbf"), b) < 0 {
+		if bytes.IndexByte([]byte(" \t\r\n"), b) < 0 {
 			return b, lines, in.UnreadByte()
 		}
 		if b == '\n' {

@@ -11,7 +11,7 @@ import (
 // (FAST'25), with two optional members of our own.
 type mooncakeLine struct {
 	Timestamp float64  `json:"timestamp"` // milliseconds
-	Input     int      `json:"input_length"`
+	Input     *int     `json:"input_length"`
 	Output    int      `json:"output_length"`
 	Hashes    []uint64 `json:"hash_ids"`
 	Session   *int     `json:"session"`
@@ -27,8 +27,10 @@ func (r *reader) mooncakeLine(_ int, text []byte) error {
 		return err
 	}
 	switch {
-	case l.Input < 0 || l.Output < 0 || l.Block < 0:
+	case l.Input != nil && *l.Input < 0 || l.Output < 0 || l.Block < 0:
 		return errors.New("a length is negative")
+	case l.Input == nil || l.Hashes == nil:
+		return errors.New(`not a request of a Mooncake trace: want "input_length" and "hash_ids"`)
 	case l.Timestamp < 0 || l.Timestamp > 1e15:
 		return errors.New("the timestamp is not in milliseconds since the beginning")
 	}
@@ -41,7 +43,7 @@ func (r *reader) mooncakeLine(_ int, text []byte) error {
 	}
 	q := &request{
 		at:     time.Duration(l.Timestamp * float64(time.Millisecond)),
-		prompt: max(l.Input, 1), output: max(l.Output, 1), hashes: l.Hashes, session: -1,
+		prompt: max(*l.Input, 1), output: max(l.Output, 1), hashes: l.Hashes, session: -1,
 	}
 	for i := range q.hashes {
 		q.hashes[i]++ // the simulator's blocks have no hash of 0

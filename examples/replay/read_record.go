@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/prefixwise/prefixwise/middleware"
 )
@@ -21,11 +20,15 @@ func (r *reader) recordLine(_ int, text []byte) error {
 	if n := c.Boundaries[len(c.Boundaries)-1].Bytes; n > maxLine {
 		return fmt.Errorf("a prompt of %d bytes is longer than any engine takes", n)
 	}
+	at, err := sinceEpochOf(c.Time)
+	if err != nil {
+		return err
+	}
 	o := &outline{
 		api: c.API, model: c.Model, head: c.Head, root: c.Root, boundaries: c.Boundaries,
 		session: hex(c.Session), tenant: hex(c.Tenant), cacheKey: hex(c.CacheKey), tokens: max(c.PromptTokens, 0),
 	}
-	r.trace.requests = append(r.trace.requests, &request{outline: o, at: time.Duration(c.Time.UnixNano()), output: orDefaultOutput(c.CompletionTokens)})
+	r.trace.requests = append(r.trace.requests, &request{outline: o, at: at, output: orDefaultOutput(c.CompletionTokens)})
 	return nil
 }
 

@@ -114,18 +114,22 @@ func (r *reader) requestLine(_ int, text []byte) error {
 // noTime marks a request without a timestamp until all are read.
 const noTime = time.Duration(math.MinInt64)
 
-// requestsDone lets those that came without a time arrive by chance.
+// requestsDone lets those that came without a time arrive by chance: after the one
+// before them in the file or, at its beginning, from the first time on.
 func (r *reader) requestsDone() {
 	t := r.trace
 	lots := rand.New(rand.NewPCG(r.options.seed, 3))
 	var last time.Duration
+	if i := slices.IndexFunc(t.requests, func(q *request) bool { return q.at != noTime }); i > 0 {
+		last = t.requests[i].at
+	}
 	for i, q := range t.requests {
 		if q.at == noTime {
 			t.untimed++
-			q.at = last + time.Duration(lots.ExpFloat64()/r.options.arrivals*float64(time.Second))
-			if i == 0 {
-				q.at = 0
+			if i > 0 {
+				last += time.Duration(lots.ExpFloat64() / r.options.arrivals * float64(time.Second))
 			}
+			q.at = last
 		}
 		last = q.at
 	}
@@ -157,7 +161,8 @@ func timeIn(members map[string]json.RawMessage) (at time.Duration, ok bool, err 
 		}
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999"} {
 			if t, err := time.Parse(layout, text); err == nil {
-				return time.Duration(t.UnixNano()), true, nil
+				at, err := sinceEpochOf(t)
+				return at, err == nil, err
 			}
 		}
 		return 0, false, fmt.Errorf("%q is %.40q; want seconds or milliseconds as a number, or a time such as 2026-01-31T12:00:00Z", name, text)
@@ -179,6 +184,14 @@ func sinceEpoch(n float64) (time.Duration, error) {
 		return 0, fmt.Errorf("%g is not a time", n)
 	}
 	return time.Duration(n * float64(unit)), nil
+}
+
+// sinceEpochOf refuses what a duration cannot hold, such as Go's zero time.
+func sinceEpochOf(t time.Time) (time.Duration, error) {
+	if y := t.UTC().Year(); y < 1970 || y > 2261 {
+		return 0, fmt.Errorf("%v is no time of a request", t)
+	}
+	return time.Duration(t.UnixNano()), nil
 }
 
 // usageIn returns what an engine counted, if the log has it: the tokens of the

@@ -3,6 +3,7 @@ package main
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -27,25 +28,30 @@ const pollEvery = time.Second
 // epoch is when virtual time begins; any moment would do.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// errEndless is virtual time that goes backwards, since it has run over.
+var errEndless = errors.New("the run would last for centuries: the engine is too slow for this traffic (-engine, -speed), or -rate is too low")
+
 // simulation is an arm under way.
 type simulation struct {
-	settings *settings
-	trace    *trace
-	arm      arm
-	now      time.Duration
-	fleet    []*instance
-	byID     map[string]*instance
-	clients  []*sender
-	queue    events
-	made     int
-	pending  int        // arrivals in the queue
-	held     []*request // arrivals that wait for a free place (-concurrency)
-	inFlight int
-	lots     *rand.Rand
-	clientOf []int          // by position in the trace
-	last     map[int]string // by session: who served its last turn
-	prefix   int            // characters that fixed-prefix hashes
-	trial    trial
+	settings  *settings
+	trace     *trace
+	arm       arm
+	now       time.Duration
+	fleet     []*instance
+	byID      map[string]*instance
+	clients   []*sender
+	queue     events
+	made      int
+	pending   int        // arrivals in the queue
+	held      []*request // arrivals that wait for a free place (-concurrency)
+	inFlight  int
+	idleSince time.Duration // with none in flight: since when
+	asleep    []*sender     // clients that ask no gauges at the moment
+	lots      *rand.Rand
+	clientOf  []int          // by position in the trace
+	last      map[int]string // by session: who served its last turn
+	prefix    int            // characters that fixed-prefix hashes
+	trial     trial
 }
 
 // simulate replays the trace and returns what came of it. It runs on one
@@ -79,11 +85,17 @@ func simulate(ctx context.Context, s *settings, t *trace, a arm, watch func(stat
 		switch {
 		case len(sim.queue) > 0 && (soonest == nil || sim.queue[0].at < at || sim.queue[0].at == at && sim.queue[0].kind == change):
 			e := heap.Pop(&sim.queue).(event)
+			if e.at < sim.now {
+				return nil, errEndless
+			}
 			sim.now = e.at
 			if err := sim.handle(e); err != nil {
 				return nil, err
 			}
 		case soonest != nil:
+			if at < sim.now {
+				return nil, errEndless
+			}
 			sim.now = at
 			soonest.step(at, sim.observe)
 		default:
@@ -192,22 +204,45 @@ func (s *simulation) handle(e event) error {
 			}
 		}
 	case poll:
-		for _, i := range s.fleet {
-			g := i.gauges
-			e.client.router.Observe(i.id, affinity.Gauges{
-				Running: g.Running, Waiting: g.Waiting, FirstTokens: g.FirstTokens,
-				PrefixQueries: g.PrefixQueries, PrefixHits: g.PrefixHits,
-				PromptTokens: g.PromptTokens,
-				CacheTokens:  i.engine.Config().CacheTokens,
-			})
-		}
-		if s.pending > 0 || s.inFlight > 0 {
-			s.push(event{at: e.at + pollEvery, kind: poll, client: e.client})
-		}
+		s.ask(e.client)
 	case arrival:
+		s.wake()
 		return s.send(e.request)
 	}
 	return nil
+}
+
+// idleFor is how long nothing may be under way before the clients stop asking
+// until something is: a log can have a night, or a year, in it.
+const idleFor = time.Minute
+
+// ask shows a client the gauges of all engines, and plans the next time.
+func (s *simulation) ask(c *sender) {
+	for _, i := range s.fleet {
+		g := i.gauges
+		c.router.Observe(i.id, affinity.Gauges{
+			Running: g.Running, Waiting: g.Waiting, FirstTokens: g.FirstTokens,
+			PrefixQueries: g.PrefixQueries, PrefixHits: g.PrefixHits,
+			PromptTokens: g.PromptTokens,
+			CacheTokens:  i.engine.Config().CacheTokens,
+		})
+	}
+	switch {
+	case s.inFlight == 0 && s.now-s.idleSince > idleFor:
+		s.asleep = append(s.asleep, c)
+	case s.pending > 0 || s.inFlight > 0:
+		s.push(event{at: s.now + pollEvery, kind: poll, client: c})
+	}
+}
+
+// wake lets the clients ask again that have stopped.
+func (s *simulation) wake() {
+	s.idleSince = s.now
+	asleep := s.asleep
+	s.asleep = nil
+	for _, c := range asleep {
+		s.ask(c)
+	}
 }
 
 // send routes a request and hands it to the engine.
@@ -251,6 +286,7 @@ func (s *simulation) observe(f *flight, e vllmsim.Event) {
 		FirstByte: f.first, Total: e.At - f.sent, Remote: true,
 	})
 	s.inFlight--
+	s.idleSince = s.now
 	s.trial.outcomes = append(s.trial.outcomes, outcome{
 		request: f.request.position, sent: f.sent, first: f.first, total: e.At - f.sent, prompt: f.request.prompt, cached: f.cached, output: f.request.output,
 		instance: s.byID[f.lease.Endpoint()].number, overflow: f.lease.Reason().Overflow(), attempts: 1,

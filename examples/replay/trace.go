@@ -97,11 +97,13 @@ func (t *trace) cut(length time.Duration) {
 // tokens, and counts them.
 func (t *trace) fit(most int) {
 	for _, r := range t.requests {
-		if r.prompt+r.output > most {
+		if r.prompt > most-r.output { // not the sum, which may not be an int
 			t.shortened++
 			r.output = min(r.output, max(1, most/2))
 			r.prompt = max(1, most-r.output)
 			r.hashes = r.hashes[:min(len(r.hashes), r.prompt/t.block)]
+			n := len(r.hashes)
+			r.head, r.root, r.previous = min(r.head, n), min(r.root, n), min(r.previous, n)
 		}
 	}
 }

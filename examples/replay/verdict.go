@@ -80,6 +80,10 @@ func (c *comparison) verdict() string {
 		why = fmt.Sprintf("wherever a request goes, its prefix is there already (%.1f %% hit, %.1f %% is all that can)", 100*hit(without), 100*c.infinite)
 	case prompt < shortWords:
 		why = fmt.Sprintf("the prompts are short (%.0f tokens in the mean), so there is little to compute", prompt)
+	case faster <= 0:
+		why = "the first token comes no sooner"
+	case !several && faster >= worthTTFT:
+		why = "the hits are much the same, and of a single run nobody can tell whether the shorter wait is chance; -seeds 5 can"
 	}
 	return fmt.Sprintf("Prefix routing does not pay here: %s.\n%s.", why, upper(figures))
 }

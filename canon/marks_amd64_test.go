@@ -1,0 +1,171 @@
+//go:build gc && !purego
+
+package canon
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// classifyBytes is classify byte by byte.
+func classifyBytes(src []byte, blocks []block) (high uint64) {
+	clear(blocks)
+	escaped := false
+	for i, c := range src[:64*len(blocks)] {
+		if c >= 0x80 {
+			high = 1
+		}
+		b, bit := &blocks[i/64], uint64(1)<<(i%64)
+		switch {
+		case escaped:
+			escaped = false
+		case c == '"' || c < ' ':
+			b.stops |= bit
+		case c == '\\':
+			escaped = true
+			b.escapes |= bit
+			if i%64 == 63 || !bytes.Contains([]byte(`"\n`), src[i+1:i+2]) {
+				b.stops |= bit
+			}
+		}
+	}
+	return high
+}
+
+// dense returns n random bytes, most of them such as the scanner tells apart.
+func dense(r *rand.Rand, n int) []byte {
+	const alphabet = "\\\\\\\\\\\\\"\"nntru/bf\x00\x1f\x20\x21\x23\x5b\x5d\x6d\x6f\x7f\x80\x82\x9f\xa2\xdc\xee\xff aaaaaaaa"
+	s := make([]byte, n)
+	few := r.IntN(3) == 0
+	for i := range s {
+		s[i] = alphabet[r.IntN(len(alphabet))]
+		if few && r.IntN(20) != 0 {
+			s[i] = 'x'
+		}
+	}
+	return s
+}
+
+func needsMarks(t testing.TB) {
+	if !marking {
+		t.Skip("this processor has no AVX2")
+	}
+}
+
+// The assembly marks what is to be marked, wherever in memory the source begins.
+func TestClassify(t *testing.T) {
+	needsMarks(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	for k := range 5000 {
+		n := 1 + k%5
+		buffer := dense(r, 64*(n+1)+64)
+		src := buffer[k%64:]
+		got, want := make([]block, n+1), make([]block, n+1)
+		got[n] = block{1, 2}
+		want[n] = got[n] // behind the last
+		high := classify(&src[0], got[:n])
+		require.Equal(t, classifyBytes(src, want[:n]) != 0, high != 0, "%q", src[:64*n])
+		require.Equal(t, want, got, "%q", src[:64*n])
+	}
+}
+
+// Each byte value is told from the others in each place, alone and escaped.
+func TestClassifyEachByte(t *testing.T) {
+	needsMarks(t)
+	for c := range 256 {
+		for at := range 128 {
+			src := bytes.Repeat([]byte{'x'}, 128)
+			src[at] = byte(c)
+			for range 2 {
+				var got, want [2]block
+				high := classify(&src[0], got[:])
+				require.Equal(t, classifyBytes(src, want[:]) != 0, high != 0)
+				require.Equal(t, want, got, "%#x at %d", c, at)
+				src[max(at-1, 0)] = '\\'
+			}
+		}
+	}
+}
+
+// skimAsBefore checks skim against skimPlain at every place where a scan of the
+// text can start.
+func skimAsBefore(t testing.TB, text []byte) {
+	t.Helper()
+	var p parser
+	p.reset(text, maxDepth)
+	for i := 0; i < len(text); {
+		at, plain := p.skim(i)
+		wantAt, wantPlain := skimPlain(text, i)
+		if at != wantAt || plain != wantPlain {
+			t.Fatalf("skim(%d) = %d, %d, want %d, %d in %q", i, at, plain, wantAt, wantPlain, text)
+		}
+		if at < len(text) && text[at] == '\\' {
+			at++ // and over what is escaped
+		}
+		i = at + 1
+	}
+}
+
+func TestSkimByMarksAndByWords(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for n := range 200 {
+		for range 100 {
+			skimAsBefore(t, dense(r, n))
+		}
+	}
+	for range 300 {
+		skimAsBefore(t, dense(r, window-70+r.IntN(140)))
+		skimAsBefore(t, dense(r, 3*window))
+	}
+}
+
+// A string gets the same node near its end, far from it, and without marks.
+func TestScanStringNearAndFar(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for k := range 20000 {
+		text := dense(r, r.IntN(150))
+		src := append(append(bytes.Repeat([]byte{' '}, k%130), text...), '"')
+		var marked, fresh, bare parser
+		marked.reset(src, maxDepth)
+		marked.mark(0)
+		fresh.reset(src, maxDepth)
+		bare.reset(src, maxDepth)
+		start := k % 130
+		end := bare.scanAnyString(start)
+		require.Equal(t, end, marked.scanString(start), "%q", src)
+		require.Equal(t, end, fresh.scanString(start), "%q", src)
+		require.Equal(t, bare.nodes, marked.nodes, "%q", src)
+		require.Equal(t, bare.nodes, fresh.nodes, "%q", src)
+		require.Equal(t, bare.diag, marked.diag)
+		require.Equal(t, bare.untidy, marked.untidy)
+		if end > 0 {
+			spelled := src[start : end-1]
+			require.Equal(t, len(appendDecoded(nil, spelled)), int(bare.nodes[0].aux), "%q", spelled)
+		}
+	}
+}
+
+// A body that is not UTF-8 is found out wherever the fault lies, though a source
+// is looked at only as far as it is marked.
+func TestInvalidUTF8IsFoundBehindMarks(t *testing.T) {
+	for _, n := range []int{0, 1, 50, 63, 64, 65, window - 10, window, window + 70, 3 * window} {
+		body := fmt.Appendf(nil, `{"model":"%s","x":["é","%s`+"\xff"+`"]}`, bytes.Repeat([]byte("m"), n), bytes.Repeat([]byte("y"), n))
+		r, err := Canonicalize(Chat, body)
+		require.NoError(t, err)
+		require.Equal(t, InvalidUTF8, r.Diagnosis.Code)
+		require.Equal(t, bytes.IndexByte(body, 0xff), r.Diagnosis.Offset)
+	}
+}
+
+// FuzzMarks looks for a text that is scanned otherwise by marks than by words.
+func FuzzMarks(f *testing.F) {
+	f.Add([]byte(`a \u003c b\n\\\"c" d`), uint16(60))
+	f.Add([]byte("\\\\\\\\\\\\\"\x1f\x7fé"), uint16(window-3))
+	f.Fuzz(func(t *testing.T, text []byte, before uint16) {
+		skimAsBefore(t, append(bytes.Repeat([]byte{'-'}, int(before)%(2*window)), text...))
+	})
+}

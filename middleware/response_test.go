@@ -1,0 +1,72 @@
+package middleware
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A 200 is no answer yet: of one that is empty, cut short, or of another kind than
+// was asked for, go-openai makes a clean io.EOF, or a complaint about JSON.
+func TestAnswersThatAreNone(t *testing.T) {
+	const event = `data: {"choices":[{"index":0,"delta":{"content":"yes"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+	for name, tt := range map[string]struct {
+		media, body string
+		plain       error // to a plain request, nil: passed on
+		stream      error // to a request for a stream
+		attempts    int   // of the stream
+	}{
+		"empty":              {"application/json", "", io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, 2},
+		"blank":              {"application/json", " \n", io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, 2},
+		"empty, of no kind":  {"", "", io.ErrUnexpectedEOF, ErrTruncated, 2},
+		"empty text":         {"text/plain", "", nil, ErrTruncated, 2},
+		"a page":             {"text/html", "<html>\n", nil, ErrTruncated, 2},
+		"cut short":          {"application/json", answerOK[:20], io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, 2},
+		"whole":              {"application/json", answerOK, nil, ErrNotStreamed, 1},
+		"whole, of no kind":  {"", answerOK, nil, ErrTruncated, 2},
+		"an error":           {"application/json", `{"error":{"message":"no"}}`, nil, nil, 1},
+		"a stream unlabeled": {"", event, io.ErrUnexpectedEOF, nil, 1},
+		"a stream as text":   {"text/plain", event, nil, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, request := range []string{chat, chatStream} {
+				f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+					resp, _ := status(200, tt.body)
+					resp.ContentLength, resp.ProtoMajor = -1, 1 // it ends with the connection
+					resp.Header.Set("Content-Type", tt.media)
+					return resp, nil
+				})
+				want, attempts := tt.plain, 2
+				if request == chatStream {
+					want, attempts = tt.stream, tt.attempts
+				}
+				resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{Max: 1}), chatPath, request)
+				require.ErrorIs(t, err, want)
+				if err != nil {
+					require.Equal(t, attempts, f.attempts())
+				} else {
+					body, err := readAll(resp)
+					require.NoError(t, err)
+					require.Equal(t, tt.body, body)
+				}
+				require.Zero(t, f.inFlight())
+			}
+		})
+	}
+}
+
+// Where HTTP says how long an answer is, its JSON is the caller's business.
+func TestFramedAnswersAreNotParsed(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+		resp, err := status(200, `{"choices":[`)
+		resp.ProtoMajor = 1
+		return resp, err
+	})
+	resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{}), chatPath, chat)
+	require.NoError(t, err)
+	body, err := readAll(resp)
+	require.NoError(t, err)
+	require.Equal(t, `{"choices":[`, body)
+}
