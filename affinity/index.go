@@ -36,6 +36,9 @@ const everywhere = ^uint64(0)
 // 80,000 conversations.
 const defaultIndexBytes = 32 << 20
 
+// maxIndexBytes is more prefixes than any fleet's memory can hold.
+const maxIndexBytes = 64 << 30
+
 func newIndex(bytes int) *index {
 	x := &index{shift: 64}
 	n := 1

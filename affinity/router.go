@@ -135,6 +135,8 @@ func New(o Options) (*Router, error) {
 		return nil, fmt.Errorf("affinity: Limit is %d; use 0 for no limit, or at most %d", o.Limit, math.MaxInt32)
 	case o.IndexBytes < 0:
 		return nil, fmt.Errorf("affinity: IndexBytes is %d; use 0 for the default of 32 MiB, or a number of bytes", o.IndexBytes)
+	case int64(o.IndexBytes) > maxIndexBytes:
+		return nil, fmt.Errorf("affinity: IndexBytes is %d; use 0 for the default of 32 MiB, or at most 64 GiB", o.IndexBytes)
 	case o.OverLimit > OverLimitRefuse:
 		return nil, fmt.Errorf("affinity: OverLimit is %d; use OverLimitExceed or OverLimitRefuse", o.OverLimit)
 	}

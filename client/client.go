@@ -55,7 +55,8 @@ type Client struct {
 //
 // With the environment variable PREFIXWISE_DISABLED=1 requests are sent as
 // they came, to the endpoint with the fewest in flight: the switch to rule
-// Prefixwise out as a cause.
+// Prefixwise out as a cause. Any value turns it on but 0, false, no, off, and
+// the empty one.
 func New(opts ...Option) (*Client, error) {
 	c := newConfig(opts)
 	return build(c, openai.DefaultConfig(c.apiKey), nil)
@@ -114,7 +115,7 @@ func FromEnv(opts ...Option) (*Client, error) {
 	}
 	all := []Option{optionFunc(func(c *config) {
 		c.resolve(func() (discovery.Resolver, error) { return discovery.Parse(spec) })
-		c.apiKey = os.Getenv(envAPIKey)
+		c.apiKey = strings.TrimSpace(os.Getenv(envAPIKey)) // a secret's file often ends with a line break
 	})}
 	return New(append(all, opts...)...)
 }

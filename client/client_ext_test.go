@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,6 +43,9 @@ func TestWrongConfigurationsSayWhatToWrite(t *testing.T) {
 		"negative retries":  {[]client.Option{fleet, client.WithRetries(-1)}, "write 0"},
 		"refusal, no limit": {[]client.Option{fleet, client.WithRefusal()}, "WithLimit(n)"},
 		"no rank":           {[]client.Option{fleet, client.WithDataParallel(0)}, "write 1"},
+		"too many ranks":    {[]client.Option{fleet, client.WithDataParallel(math.MaxInt)}, "no engine has more than 4096 ranks"},
+		"endless index":     {[]client.Option{fleet, client.WithIndexBytes(math.MaxInt)}, "at most 64 GiB"},
+		"key with a line":   {[]client.Option{fleet, client.WithAPIKey("key\n")}, "trim it"},
 		"nil logger":        {[]client.Option{fleet, client.WithLogger(nil)}, "WithLogger"},
 		"nil observer":      {[]client.Option{fleet, client.WithObserver(nil)}, "WithObserver"},
 		"nil resolver":      {[]client.Option{client.WithResolver(nil)}, "WithResolver"},
@@ -125,13 +130,36 @@ func TestFromEnv(t *testing.T) {
 		fmt.Fprint(w, `{}`)
 	})
 	t.Setenv("PREFIXWISE_ENDPOINTS", s.URL)
-	t.Setenv("OPENAI_API_KEY", "from-env")
+	t.Setenv("OPENAI_API_KEY", "from-env\n")
 	c, err := client.FromEnv(client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.ListModels(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "Bearer from-env", auth)
+}
+
+// The kill switch is one that nobody can miss: all but a no is a yes.
+func TestKillSwitch(t *testing.T) {
+	s := newPlainServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{}`)
+	})
+	for value, want := range map[string]string{
+		"": "affinity", "0": "affinity", "false": "affinity", "No": "affinity", " off ": "affinity",
+		"1": "least-outstanding", "true": "least-outstanding", " 1\n": "least-outstanding", "YES": "least-outstanding", "please": "least-outstanding",
+	} {
+		t.Setenv("PREFIXWISE_DISABLED", value)
+		list, err := newClient(t, s.URL).ListModels(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, list.Header().Get("X-Prefixwise-Strategy"), "%q", value)
+	}
+}
+
+func TestRequestWithoutURL(t *testing.T) {
+	c := newClient(t, "http://a:8000")
+	_, err := c.Transport().RoundTrip(&http.Request{Body: io.NopCloser(strings.NewReader("x"))})
+	require.ErrorContains(t, err, "the request has no URL")
 }
 
 // Only the fleet's URL is routed; the fleet's key goes nowhere else.

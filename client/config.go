@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/canon"
@@ -67,7 +69,7 @@ func newConfig(opts []Option) config {
 		ejection: &affinity.Ejection{},
 		retries:  3, // a fleet that fails four times in a row is down
 		logger:   slog.New(slog.DiscardHandler),
-		disabled: os.Getenv(envDisabled) == "1",
+		disabled: isOn(os.Getenv(envDisabled)),
 	}
 	for _, o := range opts {
 		if o != nil {
@@ -85,6 +87,15 @@ func newConfig(opts []Option) config {
 		Stall:     orDefault(c.timeouts.Stall, defaultTimeouts.Stall),
 	}
 	return c
+}
+
+// isOn reads a switch. Whoever sets one means it: only what says no is no.
+func isOn(value string) bool {
+	switch strings.ToLower(strings.TrimSpace(value)) {
+	case "", "0", "false", "off", "no":
+		return false
+	}
+	return true
 }
 
 // minSecret is the least a secret must have: half of what SHA-256 puts out, as
@@ -111,6 +122,9 @@ func (c *config) resolve(make func() (discovery.Resolver, error)) {
 	}
 }
 
+// maxRanks is more than any deployment has: the largest are of some hundred.
+const maxRanks = 4096
+
 // validate says everything that is wrong at once, and what to write instead.
 func (c *config) validate() error {
 	wrong := c.problems
@@ -136,7 +150,9 @@ func (c *config) validate() error {
 	say(c.refuse && c.limit == 0, "WithRefusal has no limit to refuse over; add WithLimit(n)")
 	say(c.retries < 0, "WithRetries(%d) is negative; write 0 for no retries", c.retries)
 	say(c.ranks < 1, "WithDataParallel(%d): there is at least one rank; write 1 for an engine without ranks", c.ranks)
+	say(c.ranks > maxRanks, "WithDataParallel(%d): no engine has more than %d ranks", c.ranks, maxRanks)
 	say(c.maxBytes < 0, "WithMaxRequestBytes(%d) is negative; write 0 for the default of 32 MiB", c.maxBytes)
+	say(strings.ContainsFunc(c.apiKey, unicode.IsControl), "WithAPIKey was given a key with a control character, such as a line break; trim it")
 	say(c.resolveInterval < 0, "WithResolveInterval(%v) is negative; write 0 for the default of 10 s", c.resolveInterval)
 	say(c.indexBytes < 0, "WithIndexBytes(%d) is negative; write 0 for the default of 32 MiB", c.indexBytes)
 	say(c.logger == nil, "WithLogger was given nil; leave it out to log nothing")

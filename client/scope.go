@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,6 +20,12 @@ type scope struct {
 }
 
 func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL == nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, errors.New("prefixwise: the request has no URL; make it with http.NewRequest and Client.BaseURL")
+	}
 	if req.URL.Host == fleetHost {
 		resp, err := s.fleet.RoundTrip(s.adapt(req))
 		if err == nil {

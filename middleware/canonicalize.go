@@ -85,7 +85,7 @@ func (m *canonicalizer) roundTrip(req *http.Request, c *call) (*http.Response, e
 func (m *canonicalizer) read(req *http.Request) ([]byte, error) {
 	defer req.Body.Close()
 	limit := int64(m.canon.MaxBytes())
-	if n := req.ContentLength; n >= 0 && n <= limit {
+	if n := req.ContentLength; n > 0 && n <= limit { // 0 is an unknown length in a client's request
 		body := make([]byte, n)
 		if _, err := io.ReadFull(req.Body, body); err != nil {
 			return nil, fmt.Errorf("reading the request body: %w", err)

@@ -33,7 +33,7 @@ func retryableStatus(status int) bool {
 // doing, nor is a limit that the caller has set for the whole call.
 func answerable(status int, err error) bool {
 	if err != nil {
-		return !errors.Is(err, ErrTotalTimeout)
+		return !errors.Is(err, ErrTotalTimeout) && !errors.As(err, new(requestFault))
 	}
 	return status < 400 || retryableStatus(status)
 }

@@ -168,7 +168,9 @@ func (f *flight) fail(phase Phase, err error) *Error {
 	e := &Error{Phase: phase, Endpoint: f.endpoint.ID, Attempts: f.call.attempts, Err: f.reason(err)}
 	alive := f.caller.Err() == nil && !errors.Is(e.Err, ErrTotalTimeout)
 	e.retryable, e.lost = alive && f.replayable, connectionLost(e.Err)
-	if alive && beforeSending(err) {
+	if errors.As(e.Err, new(requestFault)) {
+		e.Phase, e.retryable, e.lost = PhasePrepare, false, false
+	} else if alive && beforeSending(err) {
 		e.Phase, e.retryable, e.lost = PhaseConnect, true, false
 		if connectTimedOut(err) {
 			e.Err = errors.Join(ErrConnectTimeout, err)

@@ -125,9 +125,12 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 		f.expectStream()
 	}
 	f.replayable = c.api != canon.Unknown || req.Method == http.MethodGet || req.Method == http.MethodHead
+	if c.prompt.Body == nil {
+		watchUpload(out)
+	}
 	resp, err := r.next.RoundTrip(out)
 	if err != nil {
-		err = f.fail(PhaseFirstByte, err)
+		err = f.fail(PhaseFirstByte, blame(out, err))
 	} else {
 		f.status = resp.StatusCode
 		resp, err = r.receive(resp, f)

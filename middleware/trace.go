@@ -120,6 +120,9 @@ type traceKey struct{}
 // WithTrace returns a context whose calls are reported to t, after the traces
 // that ctx has already.
 func WithTrace(ctx context.Context, t *Trace) context.Context {
+	if t == nil {
+		return ctx
+	}
 	old := tracesFrom(ctx)
 	return context.WithValue(ctx, traceKey{}, append(old[:len(old):len(old)], t))
 }

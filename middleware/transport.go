@@ -78,6 +78,9 @@ func NewTransport(o TransportOptions) *Transport {
 	if o.MaxIdle <= 0 {
 		o.MaxIdle = 256
 	}
+	if base, ok := o.Base.(*http.Transport); ok && base == nil {
+		o.Base = nil
+	}
 	t := &Transport{options: o}
 	switch base := o.Base.(type) {
 	case nil:
