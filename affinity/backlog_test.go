@@ -86,6 +86,39 @@ func TestRatesAfterALongGap(t *testing.T) {
 	require.Greater(t, inflow(1), 1.5)
 }
 
+// An endpoint that drains has no part in the means: were it in them, the others
+// would all seem to get more than their share, and hand on keys for no reason.
+func TestMeansAreOfThoseThatShareTheLoad(t *testing.T) {
+	now := time.Unix(0, 0)
+	es := fleet(3)
+	r := newRouter(t, Options{Now: func() time.Time { return now }}, es...)
+	var counts [3]Gauges
+	run := func(minutes int, serving ...int) {
+		for range 60 * minutes {
+			now = now.Add(time.Second)
+			for _, i := range serving {
+				counts[i].PrefixQueries += 1000
+				counts[i].PromptTokens += 1000
+				counts[i].FirstTokens += 2
+			}
+			for i := range es {
+				g := counts[i]
+				g.CacheTokens = 100_000 * (1 + i)
+				r.Observe(es[i].ID, g)
+			}
+		}
+	}
+	run(10, 0, 1, 2)
+	es[2].Draining = true
+	require.NoError(t, r.Set(es))
+	run(10, 0, 1)
+	for _, e := range es[:2] {
+		require.InDelta(t, 1, r.tallies[e.ID].reading.Load().inflow, .01)
+	}
+	require.InDelta(t, 2, r.outlook.Load().rate, .01)
+	require.InDelta(t, 150_000, r.outlook.Load().memory, .01)
+}
+
 func TestBacklogStartsOverWithTheEngine(t *testing.T) {
 	var b backlog
 	b.update(0, Gauges{PrefixQueries: 100, PromptTokens: 100}, defaultPace)

@@ -96,7 +96,7 @@ func (r *Router) Observe(id string, g Gauges) {
 	members, sized := 0.0, 0.0
 	for i := range r.members {
 		o := &r.tallies[r.members[i].ID].gauging
-		if o.until < now {
+		if o.until < now || r.members[i].Draining { // a mean is of those that share the load
 			continue
 		}
 		members++
