@@ -200,6 +200,8 @@ func leafAt(text []byte, off int) (path string, at int, leaf []byte) {
 	for i := uint32(0); int(i) < len(d.nodes); {
 		n := &d.nodes[i]
 		switch from, to := int(n.start), int(n.end); {
+		case n.flags&flagArena != 0: // an escaped name's span is not in text
+			i++
 		case off > to && n.kind >= kindArray: // behind all of it
 			i = n.aux
 		case off >= from && off <= to:

@@ -43,6 +43,7 @@ func FuzzDiff(f *testing.F) {
 		}
 	}
 	f.Add(uint8(canon.Responses), []byte(`{"model":"m","instructions":"i","input":[{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"s"}],"content":[{"type":"reasoning_text","text":"t"}],"encrypted_content":null,"status":null},{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}],"output":[{"type":"output_text","text":"o"}]}]}`), []byte(`{}`))
+	f.Add(uint8(canon.Chat), []byte(`{"tools":{"foo\u0000bar":42},"messages":[]}`), []byte(`{"tools":[{"\\":{"\u003c":"\n"}}],"messages":[]}`))
 	for _, c := range keyedReports {
 		f.Add(uint8(c.api), []byte(c.a), []byte(c.b))
 	}

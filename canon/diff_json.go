@@ -87,7 +87,7 @@ func (d *reader) appendSorted(dst []byte, i uint32, required bool) []byte {
 			if k > 0 {
 				dst = append(dst, ',')
 			}
-			dst = d.appendSorted(dst, e.key, false)
+			dst = appendQuoted(dst, e.name) // an escaped name's span is not in the source
 			dst = append(dst, ':')
 			dst = d.appendSorted(dst, e.key+1, string(e.name) == "required")
 		}

@@ -92,27 +92,20 @@ func (l *linter) escapes(path string, i uint32) {
 		return
 	}
 	first, count := -1, 0
-	for n := range d.nodes {
-		s := &d.nodes[n]
-		if s.kind != kindString {
-			continue
+	for k := 0; ; { // JSON has backslashes in strings only
+		j := bytes.IndexByte(text[k:], '\\')
+		if j < 0 {
+			break
 		}
-		raw := text[s.start:s.end]
-		for k := 0; ; {
-			j := bytes.IndexByte(raw[k:], '\\')
-			if j < 0 {
-				break
+		k += j
+		r, size := unescape(text[k:])
+		if size >= 6 && r >= ' ' { // control characters have no other spelling
+			if first < 0 {
+				first = k
 			}
-			k += j
-			r, size := unescape(raw[k:])
-			if size >= 6 && r >= ' ' { // control characters have no other spelling
-				if first < 0 {
-					first = int(s.start) + k
-				}
-				count++
-			}
-			k += size
+			count++
 		}
+		k += size
 	}
 	if count > 0 {
 		l.add(FindEscapedText, path, i, first, fmt.Sprintf("%d \\u escapes inside the text of a tool result", count),

@@ -4,6 +4,7 @@ package canon
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -168,4 +169,25 @@ func FuzzMarks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, before uint16) {
 		skimAsBefore(t, append(bytes.Repeat([]byte{'-'}, int(before)%(2*window)), text...))
 	})
+}
+
+// An older processor comes to the same results.
+func TestWithoutMarks(t *testing.T) {
+	needsMarks(t)
+	defer func() { marking = true }()
+	r := rand.New(rand.NewPCG(7, 8))
+	for k := range 300 {
+		content := fmt.Appendf(nil, `"%s"`, dense(r, k)) // seldom JSON
+		if k%2 == 0 {
+			content, _ = json.Marshal(string(dense(r, k)))
+		}
+		body := fmt.Appendf(nil, `{"messages": [{"role":"user", "content": %s}], "model": "m\n\u0041"}`, content)
+		marking = true
+		want, err := Canonicalize(Chat, body)
+		require.NoError(t, err)
+		marking = false
+		got, err := Canonicalize(Chat, body)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "%s", body)
+	}
 }

@@ -63,27 +63,30 @@ func (h *history) add(d *middleware.Done) {
 	if key == 0 {
 		return
 	}
-	now := &remembered{key: key, ended: d.Start.Add(d.Total), chain: d.Boundaries, endpoint: d.Endpoint}
+	now := remembered{key: key, ended: d.Start.Add(d.Total), chain: d.Boundaries, endpoint: d.Endpoint}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.byKey == nil {
-		h.byKey = map[uint64]*list.Element{}
-	}
-	if e := h.byKey[key]; e != nil {
-		last := e.Value.(*remembered)
-		if last.ended.After(d.Start) {
-			// Two of one conversation at a time: branches, which differ rightly.
-			return
+	e := h.byKey[key]
+	if e == nil {
+		if h.byKey == nil {
+			h.byKey = map[uint64]*list.Element{}
 		}
-		if v, parts := parting(last.chain, now.chain); parts {
-			v.Time, v.Conversation, v.Endpoint = d.Start, hash(key), d.Endpoint
-			h.recent = append(h.recent, v)
-			h.recent = h.recent[max(0, len(h.recent)-maxDivergences):]
-		}
-		h.forget(e)
+		e = h.order.PushFront(&remembered{})
+		h.byKey[key] = e
 	}
-	h.byKey[key] = h.order.PushFront(now)
-	h.marks += len(now.chain)
+	last := e.Value.(*remembered)
+	if last.ended.After(d.Start) {
+		// Two of one conversation at a time: branches, which differ rightly.
+		return
+	}
+	if v, parts := parting(last.chain, now.chain); parts {
+		v.Time, v.Conversation, v.Endpoint = d.Start, hash(key), d.Endpoint
+		h.recent = append(h.recent, v)
+		h.recent = h.recent[max(0, len(h.recent)-maxDivergences):]
+	}
+	h.marks += len(now.chain) - len(last.chain)
+	*last = now
+	h.order.MoveToFront(e)
 	for h.order.Len() > maxRemembered || h.marks > maxRememberedMarks {
 		h.forget(h.order.Back())
 	}

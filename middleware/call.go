@@ -82,8 +82,13 @@ type call struct {
 	wait     time.Duration    // before the attempt to come
 	router   *affinity.Router // nil without Route
 	want     affinity.Request // what Route asks of it
+	flight   *flight          // the latest attempt, nil without Route
 	traces   []*Trace
 	done     Done
+	room     struct { // for what most calls have of tried and traces, in one piece
+		tried  [1]string
+		traces [4]*Trace
+	}
 }
 
 type callKey struct{}
@@ -101,6 +106,7 @@ func callOf(req *http.Request) (r *http.Request, c *call, owner bool) {
 		start: time.Now(),
 		done:  Done{PromptTokens: -1, CachedTokens: -1, CompletionTokens: -1},
 	}
+	c.tried, c.traces = c.room.tried[:0], c.room.traces[:0]
 	for _, t := range tracesFrom(ctx) {
 		c.trace(ctx, t)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/prefixwise/prefixwise/canon"
 )
@@ -40,9 +41,13 @@ func Canonicalize(c *canon.Canonicalizer, o CanonicalizeOptions) Middleware {
 
 type canonicalizer struct {
 	CanonicalizeOptions
-	canon *canon.Canonicalizer
-	next  http.RoundTripper
+	canon   *canon.Canonicalizer
+	next    http.RoundTripper
+	buffers sync.Pool // of *[]byte, for bodies as they come
 }
+
+// maxBuffer is the largest buffer that is kept for another body.
+const maxBuffer = 1 << 20
 
 func (m *canonicalizer) RoundTrip(req *http.Request) (*http.Response, error) {
 	req, c, owner := callOf(req)
@@ -57,7 +62,8 @@ func (m *canonicalizer) roundTrip(req *http.Request, c *call) (*http.Response, e
 	if c.api == canon.Unknown || req.Method != http.MethodPost || req.Body == nil || !isJSON(req.Header) {
 		return m.next.RoundTrip(req)
 	}
-	body, err := m.read(req)
+	read, err := m.read(req)
+	body := read
 	if err == nil {
 		body, err = withExtra(body, c.hints.ExtraBody)
 	}
@@ -74,6 +80,7 @@ func (m *canonicalizer) roundTrip(req *http.Request, c *call) (*http.Response, e
 	if m.KeepBody {
 		result.Body, result.UsageAdded = body, false
 	}
+	m.recycle(read, result.Body)
 	c.prompt, c.body = result, result.Body
 	out := req.WithContext(req.Context())
 	setBody(out, result.Body)
@@ -86,7 +93,7 @@ func (m *canonicalizer) read(req *http.Request) ([]byte, error) {
 	defer req.Body.Close()
 	limit := int64(m.canon.MaxBytes())
 	if n := req.ContentLength; n > 0 && n <= limit { // 0 is an unknown length in a client's request
-		body := make([]byte, n)
+		body := m.buffer(int(n))
 		if _, err := io.ReadFull(req.Body, body); err != nil {
 			return nil, fmt.Errorf("reading the request body: %w", err)
 		}
@@ -100,6 +107,23 @@ func (m *canonicalizer) read(req *http.Request) ([]byte, error) {
 		return nil, fmt.Errorf("reading the request body: %w", err)
 	}
 	return body, nil
+}
+
+// buffer returns n bytes for a body that is coming, and recycle takes them back
+// when what is sent has been made of them, unless it is still the same bytes:
+// canon passes on what it does not change.
+func (m *canonicalizer) buffer(n int) []byte {
+	if b, ok := m.buffers.Get().(*[]byte); ok && cap(*b) >= n {
+		return (*b)[:n]
+	}
+	return make([]byte, n)
+}
+
+func (m *canonicalizer) recycle(read, sent []byte) {
+	same := len(read) > 0 && len(sent) > 0 && &read[0] == &sent[0]
+	if !same && cap(read) <= maxBuffer {
+		m.buffers.Put(&read)
+	}
 }
 
 // withExtra sets the members of extra at the root of body.

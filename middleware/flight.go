@@ -48,6 +48,7 @@ func newFlight(ctx context.Context, r *route, c *call, lease affinity.Lease, ep 
 	c.attempts++
 	c.tried = append(c.tried, ep.ID)
 	f := &flight{route: r, call: c, lease: lease, endpoint: ep, caller: ctx, sent: time.Now(), use: noUsage}
+	c.flight = f
 	f.ctx = ctx
 	if !c.deadline.IsZero() {
 		f.ctx, f.release = context.WithDeadlineCause(ctx, c.deadline, ErrTotalTimeout)
@@ -206,10 +207,10 @@ func (f *flight) reason(err error) error {
 
 // describe tells the caller by header where its response is from.
 func (f *flight) describe(h http.Header) {
-	h.Set(HeaderEndpoint, f.endpoint.ID)
-	h.Set(HeaderPlacement, PlacementToken(f.endpoint.ID))
-	h.Set(HeaderStrategy, f.call.done.Strategy)
-	h.Set(HeaderAttempts, strconv.Itoa(f.call.attempts))
+	all := []string{f.endpoint.ID, PlacementToken(f.endpoint.ID), f.call.done.Strategy, strconv.Itoa(f.call.attempts)}
+	for i, name := range [...]string{HeaderEndpoint, HeaderPlacement, HeaderStrategy, HeaderAttempts} {
+		h[name] = all[i : i+1 : i+1] // as Set does, in one piece
+	}
 	h.Del(HeaderOverflow)
 	if f.call.done.Overflow {
 		h.Set(HeaderOverflow, f.call.done.Reason)

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Flights knows the attempts that are under way, by endpoint, so that those at
-// an endpoint that is gone can be ended. A vLLM that is told to stop closes its
+// Flights knows the attempts that are under way, so that those at an endpoint
+// that is gone can be ended. A vLLM that is told to stop closes its
 // port at once and, four times of five, leaves the connections of what it was
 // working on open and silent until it is killed (vLLM 0.32, internal/e2e): a
 // plain request has no other sign of that. The zero value is ready for use; it
 // is safe for concurrent use.
 type Flights struct {
 	mu   sync.Mutex
-	at   map[string]map[*flight]struct{}
+	all  map[*flight]struct{}
 	lost map[string]*time.Timer
 }
 
@@ -29,7 +29,7 @@ const lostGrace = 30 * time.Second
 func (f *Flights) Refuses(endpoint string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.at[endpoint]) == 0 || f.lost[endpoint] != nil {
+	if !f.anyAt(endpoint) || f.lost[endpoint] != nil {
 		return // what is sent there from now on is refused anyway
 	}
 	if f.lost == nil {
@@ -49,13 +49,10 @@ func (f *Flights) Accepts(endpoint string) {
 }
 
 // Len returns how many attempts are under way.
-func (f *Flights) Len() (n int) {
+func (f *Flights) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, there := range f.at {
-		n += len(there)
-	}
-	return n
+	return len(f.all)
 }
 
 // Close stops what [Flights.Refuses] has started.
@@ -72,11 +69,20 @@ func (f *Flights) giveUp(endpoint string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.lost, endpoint)
-	for x := range f.at[endpoint] {
-		if !x.alive.Load() {
+	for x := range f.all {
+		if x.endpoint.ID == endpoint && !x.alive.Load() {
 			x.cancel(ErrEndpointLost)
 		}
 	}
+}
+
+func (f *Flights) anyAt(endpoint string) bool {
+	for x := range f.all {
+		if x.endpoint.ID == endpoint {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *Flights) add(x *flight) {
@@ -85,15 +91,10 @@ func (f *Flights) add(x *flight) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.at == nil {
-		f.at = map[string]map[*flight]struct{}{}
+	if f.all == nil {
+		f.all = map[*flight]struct{}{}
 	}
-	all := f.at[x.endpoint.ID]
-	if all == nil {
-		all = map[*flight]struct{}{}
-		f.at[x.endpoint.ID] = all
-	}
-	all[x] = struct{}{}
+	f.all[x] = struct{}{}
 }
 
 func (f *Flights) remove(x *flight) {
@@ -102,8 +103,5 @@ func (f *Flights) remove(x *flight) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.at[x.endpoint.ID], x)
-	if len(f.at[x.endpoint.ID]) == 0 {
-		delete(f.at, x.endpoint.ID)
-	}
+	delete(f.all, x)
 }

@@ -35,7 +35,7 @@ func TestSilentEndpointThatRefusesIsGivenUp(t *testing.T) {
 		require.Equal(t, 2, f.attempts())
 		require.InDelta(t, lostGrace, time.Since(begin), float64(time.Millisecond))
 		require.Zero(t, f.inFlight())
-		require.Empty(t, flights.at)
+		require.Empty(t, flights.all)
 	})
 }
 

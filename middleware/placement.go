@@ -18,8 +18,9 @@ const HeaderPlacement = "X-Prefixwise-Placement"
 // giving away an address, and the same in all processes. One that was tampered
 // with stands for no endpoint and is ignored.
 func PlacementToken(id string) string {
-	sum := sha256.Sum256([]byte("prefixwise/placement/1\x00" + id))
-	return "p1." + base64.RawURLEncoding.EncodeToString(sum[:12])
+	named := append(make([]byte, 0, 128), "prefixwise/placement/1\x00"...)
+	sum := sha256.Sum256(append(named, id...))
+	return string(base64.RawURLEncoding.AppendEncode([]byte("p1."), sum[:12]))
 }
 
 // boundariesOf returns the prefixes of a prompt as the router wants them, each

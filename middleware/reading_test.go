@@ -3,6 +3,7 @@ package middleware
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,40 @@ func TestUsageIn(t *testing.T) {
 	}
 	for body, want := range tests {
 		require.Equal(t, want, usageIn([]byte(body)), body)
+	}
+}
+
+// What is read without encoding/json is what that reads.
+func FuzzUsageRead(f *testing.F) {
+	f.Add(`{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"audio_tokens":null,"cached_tokens":0}} ,"x":1}`)
+	f.Add(`{ "input_tokens" : 0, "cache_read_input_tokens":12, "cache_creation_input_tokens": null,"output_tokens":3}`)
+	f.Add(`{"prompt_tokens":1,"prompt_tokens":null,"prompt_tokens":{}}`)
+	f.Add(`{"Prompt_tokens":1,"prompt_tokens_details":7,"input_tokens":012}`)
+	f.Add(`{"input_tokens_details":{"cached_tokens":4},"total_tokens":99999999999999999999}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var quick, slow wireUsage
+		if _, ok := quick.read([]byte(text), ""); !ok {
+			return
+		}
+		require.NoError(t, json.NewDecoder(strings.NewReader(text)).Decode(&slow))
+		require.Equal(t, slow.usage(), quick.usage())
+	})
+}
+
+// The usual spellings need no encoding/json.
+func TestUsageRead(t *testing.T) {
+	for _, text := range []string{
+		`{"prompt_tokens":5,"total_tokens":7,"completion_tokens":2,"prompt_tokens_details":null}`,
+		`{"prompt_tokens":5,"completion_tokens_details":{"reasoning_tokens":1}, "prompt_tokens_details":{"cached_tokens":0}}`,
+		`{"input_tokens":14,"output_tokens":4,"cache_creation_input_tokens":0,"cache_read_input_tokens":416}`,
+		`{"input_tokens":36,"input_tokens_details":{"cached_tokens":16,"input_tokens_per_turn":null},"output_tokens":2}`,
+	} {
+		var quick, slow wireUsage
+		rest, ok := quick.read([]byte(text+" }"), "")
+		require.True(t, ok, text)
+		require.Equal(t, " }", string(rest))
+		require.NoError(t, json.Unmarshal([]byte(text), &slow))
+		require.Equal(t, slow, quick)
 	}
 }
 

@@ -73,17 +73,13 @@ func Retry(o RetryOptions) Middleware {
 	}
 	b := newBudget()
 	return func(next http.RoundTripper) http.RoundTripper {
-		return &retrier{RetryOptions: o, next: next, budget: b, http: &http.Client{
-			Transport:     roundTripperFunc(next.RoundTrip),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}}
+		return &retrier{RetryOptions: o, next: next, budget: b}
 	}
 }
 
 type retrier struct {
 	RetryOptions
 	next   http.RoundTripper
-	http   *http.Client
 	budget *budget
 }
 
@@ -102,11 +98,13 @@ func (m *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// roundTrip makes the first attempt itself. That is nearly always the only one,
+// and go-retryablehttp with the http.Client in it costs as much as the pick.
 func (m *retrier) roundTrip(req *http.Request, c *call) (*http.Response, error) {
 	if m.Max == 0 {
 		return m.next.RoundTrip(req)
 	}
-	body, ok, err := replayable(req, c)
+	req, ok, err := replayable(req, c)
 	if err != nil {
 		return nil, &Error{Phase: PhasePrepare, Err: err}
 	}
@@ -115,26 +113,50 @@ func (m *retrier) roundTrip(req *http.Request, c *call) (*http.Response, error) 
 		// one attempt.
 		return m.next.RoundTrip(req)
 	}
+	resp, err := m.next.RoundTrip(req)
+	if m.check(req.Context(), c, 1, resp, err) {
+		resp, err = m.again(req, c, resp, err)
+	}
+	if err != nil {
+		return nil, m.final(req.Context(), c, err)
+	}
+	if resp.StatusCode >= 400 {
+		resp.Header.Set("X-Should-Retry", "false")
+	}
+	return resp, nil
+}
+
+// again has go-retryablehttp go on from the first attempt, which came to resp or
+// failed and is to be followed by another.
+func (m *retrier) again(req *http.Request, c *call, resp *http.Response, failed error) (*http.Response, error) {
 	// A clone, since retryablehttp replaces the body of what it is given.
 	clone := req.WithContext(req.Context())
 	clone.Body = nil
 	r, err := retryablehttp.FromRequest(clone)
-	if err == nil && body != nil {
-		err = r.SetBody(body)
+	if err == nil && c.body != nil {
+		err = r.SetBody(c.body)
 	}
 	if err != nil {
 		return nil, &Error{Phase: PhasePrepare, Err: err}
 	}
 	// One retryablehttp.Client for each call: its callbacks are not told which
 	// call they are asked about.
-	attempts := 0
+	sent, checked := 0, 0
 	client := retryablehttp.Client{
-		HTTPClient: m.http,
-		RetryMax:   m.Max,
+		HTTPClient: &http.Client{
+			Transport: roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+				if sent++; sent == 1 {
+					return resp, failed
+				}
+				return m.next.RoundTrip(req)
+			}),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		RetryMax: m.Max,
 		CheckRetry: func(ctx context.Context, resp *http.Response, err error) (bool, error) {
 			// Never an error: beside a response, net/http would drop the response.
-			attempts++
-			return m.check(ctx, c, attempts, resp, err), nil
+			checked++
+			return checked == 1 || m.check(ctx, c, checked, resp, err), nil
 		},
 		Backoff: func(_, _ time.Duration, _ int, resp *http.Response) time.Duration {
 			return c.retrying(resp)
@@ -143,14 +165,7 @@ func (m *retrier) roundTrip(req *http.Request, c *call) (*http.Response, error) 
 		// retryablehttp's own, and callers would see no status.
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	resp, err := client.Do(r)
-	if err != nil {
-		return nil, m.final(req.Context(), c, err)
-	}
-	if resp.StatusCode >= 400 {
-		resp.Header.Set("X-Should-Retry", "false")
-	}
-	return resp, nil
+	return client.Do(r)
 }
 
 // final turns the error of go-retryablehttp into the one that the caller gets.
@@ -173,26 +188,28 @@ func (m *retrier) final(ctx context.Context, c *call, err error) error {
 	return &Error{Phase: phase, Endpoint: c.done.Endpoint, Attempts: c.attempts, Err: c.after(err)}
 }
 
-// replayable returns the body that each attempt sends, and whether the
-// request may be sent more than once.
-func replayable(req *http.Request, c *call) ([]byte, bool, error) {
+// replayable returns the request to send, and whether that may be done more than
+// once: c.body is then what every attempt sends.
+func replayable(req *http.Request, c *call) (*http.Request, bool, error) {
 	switch {
 	case req.Method == http.MethodGet || req.Method == http.MethodHead:
-		return nil, req.Body == nil || req.Body == http.NoBody, nil
+		return req, req.Body == nil || req.Body == http.NoBody, nil
 	case c.api == canon.Unknown || req.Method != http.MethodPost:
-		return nil, false, nil
+		return req, false, nil
 	case c.body != nil:
-		req.Body.Close()
-		return c.body, true, nil
+		return req, true, nil
 	case req.GetBody == nil || req.ContentLength <= 0 || !isJSON(req.Header):
-		return nil, false, nil
+		return req, false, nil
 	}
 	defer req.Body.Close()
 	body := make([]byte, req.ContentLength)
 	if _, err := io.ReadFull(req.Body, body); err != nil {
 		return nil, false, fmt.Errorf("reading the request body: %w", err)
 	}
-	return body, true, nil
+	c.body = body
+	out := req.WithContext(req.Context())
+	setBody(out, body)
+	return out, true, nil
 }
 
 // check decides whether an attempt is followed by another, and after what

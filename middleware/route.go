@@ -248,7 +248,7 @@ const maxLookups = 16
 // address returns a copy of req that goes to the endpoint of f.
 func (r *route) address(req *http.Request, f *flight) *http.Request {
 	ep := f.endpoint
-	out := req.WithContext(context.WithValue(f.ctx, endpointKey{}, ep))
+	out := req.WithContext(f.ctx)
 	// retryablehttp's attempts share the URL and the header, so both are
 	// copied before they are changed.
 	u := new(url.URL)

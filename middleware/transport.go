@@ -111,14 +111,15 @@ func NewTransport(o TransportOptions) *Transport {
 	return t
 }
 
-// RoundTrip sends req to the endpoint in its context, or where its URL points
-// if [Route] is not above.
+// RoundTrip sends req to the endpoint that [Route] picked, or where its URL
+// points if that is not above.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ep, _ := req.Context().Value(endpointKey{}).(discovery.Endpoint)
+	var ep discovery.Endpoint
+	if c, ok := req.Context().Value(callKey{}).(*call); ok && c.flight != nil {
+		ep = c.flight.endpoint
+	}
 	return t.For(ep).RoundTrip(req)
 }
-
-type endpointKey struct{}
 
 // For returns the transport of one endpoint.
 func (t *Transport) For(ep discovery.Endpoint) http.RoundTripper {

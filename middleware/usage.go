@@ -23,10 +23,10 @@ type wireUsage struct {
 	OutputTokens        *int `json:"output_tokens"`
 	CacheRead           *int `json:"cache_read_input_tokens"`
 	CacheCreation       *int `json:"cache_creation_input_tokens"`
-	PromptTokensDetails *struct {
+	PromptTokensDetails struct {
 		CachedTokens *int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
-	InputTokensDetails *struct {
+	InputTokensDetails struct {
 		CachedTokens *int `json:"cached_tokens"`
 	} `json:"input_tokens_details"`
 }
@@ -43,7 +43,7 @@ func (w *wireUsage) usage() usage {
 	}
 	first(&u.prompt, w.PromptTokens, w.InputTokens)
 	first(&u.completion, w.CompletionTokens, w.OutputTokens)
-	first(&u.cached, w.CacheRead)
+	first(&u.cached, w.InputTokensDetails.CachedTokens, w.PromptTokensDetails.CachedTokens, w.CacheRead)
 	if w.PromptTokens == nil && u.prompt >= 0 {
 		// Anthropic's input_tokens are without what the cache had and what was
 		// put into it, and so are vLLM's.
@@ -52,12 +52,6 @@ func (w *wireUsage) usage() usage {
 				u.prompt = max(u.prompt, u.prompt+*more) // never over the end of an int
 			}
 		}
-	}
-	if d := w.PromptTokensDetails; d != nil {
-		first(&u.cached, d.CachedTokens)
-	}
-	if d := w.InputTokensDetails; d != nil {
-		first(&u.cached, d.CachedTokens)
 	}
 	return u
 }
@@ -107,6 +101,10 @@ func usageIn(body []byte) usage {
 	rest := bytes.TrimLeft(body[i+len(name):], " \t\r\n")
 	if len(rest) == 0 || rest[0] != ':' {
 		return noUsage
+	}
+	var quick wireUsage
+	if _, ok := quick.read(rest[1:], ""); ok {
+		return quick.usage()
 	}
 	var w wireUsage
 	if json.NewDecoder(bytes.NewReader(rest[1:])).Decode(&w) != nil {

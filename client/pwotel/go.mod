@@ -3,7 +3,7 @@ module github.com/prefixwise/prefixwise/client/pwotel
 go 1.26.0
 
 require (
-	github.com/prefixwise/prefixwise v0.0.0
+	github.com/prefixwise/prefixwise v0.1.0
 	github.com/sashabaranov/go-openai v1.43.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel v1.47.0

@@ -3,7 +3,7 @@ module github.com/prefixwise/prefixwise/client/pwprom
 go 1.26.0
 
 require (
-	github.com/prefixwise/prefixwise v0.0.0
+	github.com/prefixwise/prefixwise v0.1.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/sashabaranov/go-openai v1.43.0

@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/anthropics/anthropic-sdk-go v1.84.0
-	github.com/prefixwise/prefixwise v0.0.0
+	github.com/prefixwise/prefixwise v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

@@ -32,6 +32,9 @@ import (
 
 func main() { chats.Main("anthropic-sdk-go", connect) }
 
+// connect makes the SDK's client. c is the Prefixwise client: client.New returns
+// it, as in the first lines of this file, and chats.Main calls that for the fleet
+// on the command line. In your program both lines stand side by side.
 func connect(c *client.Client, model string) (chats.Ask, error) {
 	sdk := anthropic.NewClient(
 		option.WithBaseURL(c.BaseURL()),       // these three lines

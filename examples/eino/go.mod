@@ -6,7 +6,7 @@ require (
 	github.com/cloudwego/eino v0.7.13
 	github.com/cloudwego/eino-ext/components/model/openai v0.1.7
 	github.com/eino-contrib/jsonschema v1.0.3
-	github.com/prefixwise/prefixwise v0.0.0
+	github.com/prefixwise/prefixwise v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

@@ -35,6 +35,9 @@ import (
 
 func main() { chats.Main("eino", connect) }
 
+// connect makes the SDK's client. c is the Prefixwise client: client.New returns
+// it, as in the first lines of this file, and chats.Main calls that for the fleet
+// on the command line. In your program both lines stand side by side.
 func connect(c *client.Client, name string) (chats.Ask, error) {
 	m, err := openai.NewChatModel(context.Background(), &openai.ChatModelConfig{
 		BaseURL:             c.BaseURL(),    // these two lines

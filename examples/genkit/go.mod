@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/firebase/genkit/go v1.4.0
 	github.com/openai/openai-go v1.8.2
-	github.com/prefixwise/prefixwise v0.0.0
+	github.com/prefixwise/prefixwise v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

@@ -35,6 +35,9 @@ import (
 
 func main() { chats.Main("genkit", connect) }
 
+// connect makes the SDK's client. c is the Prefixwise client: client.New returns
+// it, as in the first lines of this file, and chats.Main calls that for the fleet
+// on the command line. In your program both lines stand side by side.
 func connect(c *client.Client, model string) (chats.Ask, error) {
 	g := genkit.Init(context.Background(), genkit.WithPlugins(&compat_oai.OpenAICompatible{
 		// These two lines are all that changes. Prefixwise has tried the other

@@ -26,8 +26,10 @@ import (
 
 func main() { chats.Main("go-openai", connect) }
 
-// connect is where a program hands over the client. What takes an
-// *openai.Client gets the one inside.
+// connect is where a program hands over the client. c is the Prefixwise client:
+// client.New returns it, as in the first lines of this file, and chats.Main calls
+// that for the fleet on the command line. What takes an *openai.Client gets the
+// one inside.
 func connect(c *client.Client, model string) (chats.Ask, error) {
 	sdk := c.Client // an *openai.Client
 	return program{sdk, model}.ask, nil

@@ -3,7 +3,7 @@ module github.com/prefixwise/prefixwise/examples/langchaingo
 go 1.26.0
 
 require (
-	github.com/prefixwise/prefixwise v0.0.0
+	github.com/prefixwise/prefixwise v0.1.0
 	github.com/stretchr/testify v1.12.1
 	github.com/tmc/langchaingo v0.1.14
 )

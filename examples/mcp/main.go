@@ -68,6 +68,8 @@ func all(ctx context.Context, t *trial.Trial) error {
 }
 
 // live is one session: an agent with a connection of its own to the server.
+// t.Client is the Prefixwise client: client.New returns it, as in the first lines
+// of this file, and trial.Run calls that for the fleet on the command line.
 func live(ctx context.Context, t *trial.Trial, number int) error {
 	server, err := connect(ctx)
 	if err != nil {
