@@ -68,8 +68,8 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	if c.last != nil {
 		ord.append(c.last)
 	}
-	holders, held := have.among(c.group)
-	for _, i := range holders[:held] {
+	var room [maxKnown]int
+	for _, i := range have.among(c.group, room[:0]) {
 		ord.append(&c.group.up[i])
 	}
 

@@ -89,18 +89,20 @@ func (o *order) fill(g *group, slots []slot, head, root uint64, spread int) {
 
 // lead fills an order with the first of slots of equal weight: those with the
 // largest draws. Each draw is as good as any, so a processor that guesses how
-// they compare is as often wrong as right, and pays ten instructions' time for
-// it. Hence nothing here branches on the outcome but the first line, on which
-// most of a large fleet stop.
+// they compare is as often wrong as right, and pays more for it than all
+// comparisons cost. Hence no branch depends on one until most of a large fleet
+// fall short.
 func (o *order) lead(slots []slot, seed uint64) {
 	var d1, d2, d3, d4 uint64 // the four largest
 	var s1, s2, s3, s4 int    // and whose they are
 	for i := range slots {
 		d := draw(seed, slots[i].idHash)
-		if d <= d4 && i >= maxOrder {
+		if i >= 4*maxOrder && d <= d4 {
 			continue
 		}
-		d4, s4 = d, i
+		if d > d4 {
+			d4, s4 = d, i
+		}
 		if d > d3 {
 			d4, s4 = d3, s3
 		}

@@ -48,9 +48,9 @@ type gauging struct {
 
 // reading is what a pick sees of one endpoint's gauges. It never changes.
 type reading struct {
-	at, until time.Duration
-	wait      float64 // seconds of prefill ahead of a request that comes at at
-	inflow    float64 // long-run inflow of computed tokens, as a multiple of the fleet's mean
+	until  time.Duration // valid until then
+	free   time.Duration // when the prefill is done that the engine had ahead of it
+	inflow float64       // long-run inflow of computed tokens, as a multiple of the fleet's mean
 }
 
 // outlook is what a pick sees of the fleet as a whole. It never changes.
@@ -122,12 +122,12 @@ func (r *Router) Observe(id string, g Gauges) {
 	r.outlook.Store(look)
 
 	own := (v.tokens + meanShrink*mean) / (v.begun + meanShrink)
-	seen := &reading{at: now, until: now + gaugesValid, inflow: 1}
-	seen.wait = v.backlog.left + float64(g.Waiting)*p.prefill(0, own)
+	wait := v.backlog.left + float64(g.Waiting)*p.prefill(0, own) // seconds of prefill ahead of the next request
+	seen := &reading{until: now + gaugesValid, free: now + time.Duration(wait*1e9), inflow: 1}
 	if sum.inflow > 0 {
 		seen.inflow = v.inflow / (sum.inflow / members)
 	}
-	t.bookings.correct(now, seen.wait)
+	t.bookings.correct(now, wait)
 	t.reading.Store(seen)
 
 	if now >= r.swept {
@@ -162,8 +162,8 @@ func (t *tally) wait(now time.Duration) float64 {
 // others returns the seconds of prefill that an endpoint has ahead of it, as last
 // read, when all that this router has sent is computed.
 func (t *tally) others(now time.Duration) float64 {
-	if g := t.reading.Load(); g != nil && g.until >= now {
-		return max(0, g.wait-(now-g.at).Seconds())
+	if g := t.reading.Load(); g != nil && g.until >= now && g.free > now {
+		return (g.free - now).Seconds()
 	}
 	return 0
 }

@@ -54,7 +54,7 @@ func TestWait(t *testing.T) {
 	var e tally
 	e.bookings.add(now, 2)
 	require.InDelta(t, 2, e.wait(now), 1e-6)
-	e.reading.Store(&reading{at: now, until: now + gaugesValid, wait: 1})
+	e.reading.Store(&reading{until: now + gaugesValid, free: now + time.Second})
 	e.bookings.correct(now, 1)
 	require.InDelta(t, 3, e.wait(now), 1e-6)
 	e.bookings.done(now, e.others(now))

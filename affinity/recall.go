@@ -189,9 +189,9 @@ func (h *holdings) of(endpoint uint16) int {
 	return h.general
 }
 
-// among returns the indices in up of those that have had more than is general,
+// among appends the indices in up of those that have had more than is general,
 // in that order, so that ties go alike in every client.
-func (h *holdings) among(g *group) (at [maxKnown]int, n int) {
+func (h *holdings) among(g *group, at []int) []int {
 	for i := range h.n {
 		s := -1
 		if h.depth[i] > h.general {
@@ -200,12 +200,10 @@ func (h *holdings) among(g *group) (at [maxKnown]int, n int) {
 		if s < 0 {
 			continue
 		}
-		j := n
-		for ; j > 0 && at[j-1] > s; j-- {
-			at[j] = at[j-1]
+		at = append(at, s)
+		for j := len(at) - 1; j > 0 && at[j-1] > s; j-- {
+			at[j], at[j-1] = at[j-1], s
 		}
-		at[j] = s
-		n++
 	}
-	return at, n
+	return at
 }

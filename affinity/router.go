@@ -100,7 +100,7 @@ type Router struct {
 	nextTick atomic.Int64  // when the next time aside ends, by the clock; 0: none
 
 	// What the strategy Affinity has learned, and what it sees.
-	lazy       atomic.Pointer[func() *index] // the index is made by the first pick that needs it: most strategies do not
+	remembered atomic.Pointer[index] // nil until a pick needs it: most strategies do not
 	heads      *heads
 	outlook    atomic.Pointer[outlook]
 	speed      speed
@@ -110,7 +110,7 @@ type Router struct {
 	density    average // tokens of prompt per byte
 	prompts    average // tokens of a prompt
 
-	mu         sync.Mutex // held by Set, Observe and Stats, and by a pick that ends a time aside
+	mu         sync.Mutex // held by Set, Observe and Stats, and by a pick that ends a time aside or makes the index
 	swept      time.Duration
 	numbers    uint16 // given to endpoints so far, since the index was empty
 	indexBytes int
@@ -175,7 +175,6 @@ func New(o Options) (*Router, error) {
 	r.lots.Store(o.Seed)
 	r.heads = new(heads)
 	r.indexBytes = cmp.Or(o.IndexBytes, defaultIndexBytes)
-	r.emptyIndex()
 	if o.Strategy == "" {
 		o.Strategy = Affinity
 	}
@@ -226,11 +225,16 @@ func (r *Router) Set(endpoints []Endpoint) error {
 }
 
 // index returns what was sent where.
-func (r *Router) index() *index { return (*r.lazy.Load())() }
-
-func (r *Router) emptyIndex() {
-	lazy := sync.OnceValue(func() *index { return newIndex(r.indexBytes) })
-	r.lazy.Store(&lazy)
+func (r *Router) index() *index {
+	if x := r.remembered.Load(); x != nil {
+		return x
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.remembered.Load() == nil {
+		r.remembered.Store(newIndex(r.indexBytes))
+	}
+	return r.remembered.Load()
 }
 
 // nextNumber returns a number under which the index knows nothing. When all are
@@ -238,7 +242,7 @@ func (r *Router) emptyIndex() {
 // caller holds the lock and publishes.
 func (r *Router) nextNumber() uint16 {
 	if r.numbers == maxNumber {
-		r.emptyIndex()
+		r.remembered.Store(nil)
 		r.numbers = 0
 		for _, t := range r.tallies {
 			t.number = r.numbers
