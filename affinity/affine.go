@@ -10,7 +10,7 @@ import "time"
 func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now time.Duration) {
 	head := headIndex(req)
 	var t trail
-	t.follow(req.Boundaries, head, req.previous())
+	t.follow(req.Boundaries, head, req.Root, req.previous())
 	t.seek(r.index(), c.scope.index(), req.Boundaries)
 	// While the index's lines are on their way, what does not need them.
 	c.seed = mix(c.scope.root(req))
@@ -39,8 +39,9 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 		if c.last == nil && have.deepest < req.Boundaries[head].Bytes {
 			again = max(again, askedAgain)
 		}
-	case apart:
-		// What others sent, they sent home.
+	case apart && req.previous() > 0:
+		// What others sent, they sent home. Not so what a first turn shares with
+		// other conversations: their homes are elsewhere.
 		credit = have.deepest
 		if stranger {
 			credit = max(credit, req.Boundaries[req.previous()-1].Bytes)

@@ -87,6 +87,26 @@ func TestDocumentsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
+// A document in the same message as the question makes each question a root of
+// its own. Their homes are all over the fleet; the document is where it is.
+func TestDocumentsInTheQuestionStayWhereTheyAre(t *testing.T) {
+	for document := uint64(1); document <= 20; document++ {
+		r := newRouter(t, Options{IndexBytes: 1 << 16}, fleet(4)...)
+		where, homes := "", map[string]bool{}
+		for i := range uint64(20) {
+			q := question(document, i)
+			q.Head = 0
+			l := pick(t, r, q)
+			if where != "" {
+				require.Equal(t, where, l.Endpoint())
+			}
+			where, homes[l.Home()] = l.Endpoint(), true
+			l.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: 10_000})
+		}
+		require.Greater(t, len(homes), 1)
+	}
+}
+
 // The first question that a process has about a document waits at home for a
 // while: other processes have sent theirs there, or will.
 func TestQuestionsWaitForTheirDocument(t *testing.T) {

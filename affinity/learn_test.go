@@ -166,7 +166,7 @@ func TestTrail(t *testing.T) {
 		at += 1 + int(mix(uint64(i))%5000)
 		all = append(all, Boundary{Hash: uint64(i), Bytes: at})
 		var now trail
-		now.follow(all, -1, 0)
+		now.follow(all, -1, 0, 0)
 		got := map[uint32]bool{}
 		for _, n := range now.at[:now.n] {
 			got[n.boundary] = true
@@ -181,7 +181,7 @@ func TestTrail(t *testing.T) {
 	}
 	var with trail
 	for previous := 1; previous <= 300; previous++ {
-		with.follow(all, 7, previous)
+		with.follow(all, 7, 0, previous)
 		places := map[uint32]bool{}
 		for i, n := range with.at[:with.n] {
 			places[n.boundary] = true
@@ -195,7 +195,7 @@ func TestTrail(t *testing.T) {
 	for i := range all {
 		all[i].Bytes = 1 << (i % 63) // nonsense
 	}
-	with.follow(all, -1, 299)
+	with.follow(all, -1, 0, 299)
 	require.Equal(t, maxTrail, with.n, "no more than there is room for")
 }
 

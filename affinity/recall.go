@@ -32,13 +32,14 @@ func headIndex(req *Request) int {
 }
 
 // follow works out which boundaries of a prompt the index keeps: the head, the
-// last of all, and those that are the last before a mark. The marks lie ever
-// farther apart, four to each doubling, so a long prompt costs few entries; and
-// since only the boundary after it decides, a boundary that was kept in one turn
-// is kept in the next. What comes before the head is not kept: who has the head
-// has that, and one entry is easier to put right than twenty. The end of the
-// conversation's last turn is looked up as well.
-func (t *trail) follow(all []Boundary, head, previous int) {
+// last of all, the last before the end of the root (about where a document ends
+// that the first message begins with), and those that are the last before a mark.
+// The marks lie ever farther apart, four to each doubling, so a long prompt costs
+// few entries; and since only the boundary after it decides, a boundary that was
+// kept in one turn is kept in the next. What comes before the head is not kept:
+// who has the head has that, and one entry is easier to put right than twenty.
+// The end of the conversation's last turn is looked up as well.
+func (t *trail) follow(all []Boundary, head int, root uint64, previous int) {
 	t.n, t.only = 0, -1
 	first := max(head, 0)
 	if previous > 0 && previous-1 < first {
@@ -55,7 +56,7 @@ func (t *trail) follow(all []Boundary, head, previous int) {
 		if i+1 < len(all) {
 			next = depthMark(all[i+1].Bytes)
 		}
-		kept := mark != next || i == head
+		kept := mark != next || i == head || all[i+1].Hash == root // there is one, or next is no mark
 		mark = next
 		switch {
 		case kept:

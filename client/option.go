@@ -213,7 +213,9 @@ type Timeouts struct {
 	// 20 s on data-centre GPUs.
 	Stall time.Duration
 	// Total bounds a call with all its attempts and its body. The default is
-	// off: the context bounds it.
+	// off: the context bounds it. Where neither has a limit, a plain call to an
+	// engine that takes it and never answers waits for ever, as with the bare
+	// client: nothing tells it from a long generation.
 	Total time.Duration
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,42 +43,57 @@ func (m *Metrics) add(o Metrics) {
 	m.NoPrefixCaching = m.NoPrefixCaching || o.NoPrefixCaching
 }
 
-// The series that must be there, as bits.
-const (
-	sawRunning = 1 << iota
-	sawWaiting
-	sawQueries
-	sawHits
-	sawPrompt
-	sawFirst
-	sawAll = 1<<iota - 1
+// series are what is read of an engine. Those before the old names must be
+// there.
+var series = [...]string{
+	running:    "num_requests_running",
+	waiting:    "num_requests_waiting",
+	queries:    "prefix_cache_queries_total",
+	hits:       "prefix_cache_hits_total",
+	prompt:     "prompt_tokens_total",
+	first:      "time_to_first_token_seconds_count",
+	oldQueries: "gpu_prefix_cache_queries_total",
+	oldHits:    "gpu_prefix_cache_hits_total",
+}
 
-	// The old names of queries and hits.
-	sawOldQueries = sawAll + 1
-	sawOldHits    = sawOldQueries << 1
+const (
+	running = iota
+	waiting
+	queries
+	hits
+	prompt
+	first
+	oldQueries
+	oldHits
 )
 
-var sawNames = [...]string{
-	"num_requests_running", "num_requests_waiting", "prefix_cache_queries_total",
-	"prefix_cache_hits_total", "prompt_tokens_total", "time_to_first_token_seconds_count",
-}
-
-// parsed is one engine while a page is read.
+// parsed is one engine while a page is read. The sums are by series.
 type parsed struct {
-	Metrics
-	saw                 int
-	oldQueries, oldHits uint64
+	sums            [len(series)]uint64
+	saw             [len(series)]bool
+	cacheTokens     int
+	noPrefixCaching bool
 }
 
-// takeOld uses the old names of series, gpu_prefix_cache_…, where the new ones
-// are missing: vLLM renamed them in 0.9.2, and some versions have both.
-func (e *parsed) takeOld() {
-	if e.saw&sawQueries == 0 && e.saw&sawOldQueries != 0 {
-		e.PrefixQueries, e.saw = e.oldQueries, e.saw|sawQueries
+// metrics uses the old names of series where the new ones are missing: vLLM
+// renamed them in 0.9.2, and some versions have both.
+func (e *parsed) metrics() (Metrics, error) {
+	for now, old := range map[int]int{queries: oldQueries, hits: oldHits} {
+		if !e.saw[now] {
+			e.sums[now], e.saw[now] = e.sums[old], e.saw[old]
+		}
 	}
-	if e.saw&sawHits == 0 && e.saw&sawOldHits != 0 {
-		e.PrefixHits, e.saw = e.oldHits, e.saw|sawHits
+	for i, name := range series[:oldQueries] {
+		if !e.saw[i] {
+			return Metrics{}, fmt.Errorf("metrics: %w: vllm:%s is missing", ErrNoMetrics, name)
+		}
 	}
+	return Metrics{
+		Running: int(e.sums[running]), Waiting: int(e.sums[waiting]),
+		PrefixQueries: e.sums[queries], PrefixHits: e.sums[hits],
+		PromptTokens: e.sums[prompt], FirstTokens: e.sums[first],
+		CacheTokens: e.cacheTokens, NoPrefixCaching: e.noPrefixCaching,
+	}, nil
 }
 
 // ParseMetrics reads a page of vLLM's metrics in the Prometheus text format. The
@@ -95,27 +111,9 @@ func ParseMetrics(page []byte) (map[string]Metrics, error) {
 		if end < 0 {
 			continue
 		}
-		bit := 0
 		name := string(rest[:end])
-		switch name {
-		case "num_requests_running":
-			bit = sawRunning
-		case "num_requests_waiting":
-			bit = sawWaiting
-		case "prefix_cache_queries_total":
-			bit = sawQueries
-		case "prefix_cache_hits_total":
-			bit = sawHits
-		case "gpu_prefix_cache_queries_total":
-			bit = sawOldQueries
-		case "gpu_prefix_cache_hits_total":
-			bit = sawOldHits
-		case "prompt_tokens_total":
-			bit = sawPrompt
-		case "time_to_first_token_seconds_count":
-			bit = sawFirst
-		case "cache_config_info":
-		default:
+		i := slices.Index(series[:], name)
+		if i < 0 && name != "cache_config_info" {
 			continue
 		}
 		labels, after, ok := readLabels(rest[end:])
@@ -127,9 +125,9 @@ func ParseMetrics(page []byte) (map[string]Metrics, error) {
 			e = new(parsed)
 			engines[labels["engine"]] = e
 		}
-		if bit == 0 {
-			e.CacheTokens = cacheTokens(labels)
-			e.NoPrefixCaching = strings.EqualFold(labels["enable_prefix_caching"], "false")
+		if i < 0 {
+			e.cacheTokens = cacheTokens(labels)
+			e.noPrefixCaching = strings.EqualFold(labels["enable_prefix_caching"], "false")
 			continue
 		}
 		fields := bytes.Fields(after)
@@ -140,40 +138,18 @@ func ParseMetrics(page []byte) (map[string]Metrics, error) {
 		if err != nil || !(v >= 0 && v < 1<<62) {
 			return nil, fmt.Errorf("metrics: vllm:%s is %.40q, which is no count", name, fields[0])
 		}
-		e.saw |= bit
-		switch bit {
-		case sawRunning:
-			e.Running += int(v)
-		case sawWaiting:
-			e.Waiting += int(v)
-		case sawQueries:
-			e.PrefixQueries += uint64(v)
-		case sawHits:
-			e.PrefixHits += uint64(v)
-		case sawOldQueries:
-			e.oldQueries += uint64(v)
-		case sawOldHits:
-			e.oldHits += uint64(v)
-		case sawPrompt:
-			e.PromptTokens += uint64(v)
-		case sawFirst:
-			e.FirstTokens += uint64(v)
-		}
+		e.sums[i], e.saw[i] = e.sums[i]+uint64(v), true
 	}
 	if len(engines) == 0 {
 		return nil, fmt.Errorf("metrics: %w", ErrNoMetrics)
 	}
 	all := make(map[string]Metrics, len(engines))
 	for label, e := range engines {
-		e.takeOld()
-		if e.saw&sawAll != sawAll {
-			for i, name := range sawNames {
-				if e.saw&(1<<i) == 0 {
-					return nil, fmt.Errorf("metrics: %w: vllm:%s is missing", ErrNoMetrics, name)
-				}
-			}
+		m, err := e.metrics()
+		if err != nil {
+			return nil, err
 		}
-		all[label] = e.Metrics
+		all[label] = m
 	}
 	return all, nil
 }

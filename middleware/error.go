@@ -103,14 +103,16 @@ var (
 	// ErrResponseTooLarge is a plain response that is larger than the limit.
 	ErrResponseTooLarge = errors.New("the response is larger than the limit")
 
+	// The limits have the names of client.Timeouts, which sets them.
+
 	// ErrConnectTimeout is a connection that was not made in time.
-	ErrConnectTimeout error = timeout("no connection within the connect timeout")
+	ErrConnectTimeout error = timeout("no connection within the connect timeout (Timeouts.Connect)")
 	// ErrFirstByteTimeout is a stream whose first content did not come in time.
-	ErrFirstByteTimeout error = timeout("no content within the first-byte timeout")
+	ErrFirstByteTimeout error = timeout("no content within the first-byte timeout (Timeouts.FirstByte)")
 	// ErrIdleTimeout is a response that stopped coming.
-	ErrIdleTimeout error = timeout("no byte within the idle timeout")
+	ErrIdleTimeout error = timeout("no byte within the idle timeout (Timeouts.Idle)")
 	// ErrTotalTimeout is a call that took longer than it may in all.
-	ErrTotalTimeout error = timeout("not complete within the total timeout")
+	ErrTotalTimeout error = timeout("no complete answer within the total timeout (Timeouts.Total)")
 )
 
 type timeout string

@@ -293,6 +293,24 @@ func TestRequirement12_Timeouts(t *testing.T) {
 			require.Zero(t, f.inFlight())
 		})
 	})
+	t.Run("total of a plain call that is never answered", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeFleet(t, func(req *http.Request, _ int) (*http.Response, error) {
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			})
+			begin := time.Now()
+			_, err := post(t.Context(), f.chain(limits(f), RetryOptions{Total: time.Hour}), chatPath, chat)
+			require.ErrorIs(t, err, ErrTotalTimeout)
+			require.Equal(t, time.Hour, time.Since(begin))
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.True(t, e.Timeout())
+			require.Equal(t, "prefixwise: "+e.Endpoint+": first byte: no complete answer within the total timeout (Timeouts.Total)", e.Error())
+			require.Equal(t, 1, f.attempts())
+			require.Zero(t, f.inFlight())
+		})
+	})
 }
 
 // A caller that cancels and then drops the stream leaves nothing behind.

@@ -76,18 +76,7 @@ func (n engineNumbers) read(file string) error {
 		return err
 	}
 	var probed struct {
-		Fits *struct {
-			Prefill struct {
-				Start float64 `json:"seconds"`
-				Token float64 `json:"seconds a token"`
-				Pair  float64 `json:"seconds a token and token of context"`
-			} `json:"prefill quadratic"`
-			Decode struct {
-				Step     float64 `json:"seconds a step"`
-				Sequence float64 `json:"a sequence"`
-				Token    float64 `json:"a token of context"`
-			} `json:"decode by batch and context"`
-		} `json:"fits"`
+		Fits *vllmsim.Fits `json:"fits"`
 	}
 	if err := json.Unmarshal(text, &probed); err != nil {
 		return fmt.Errorf("%s: %w", file, err)

@@ -19,7 +19,8 @@ import (
 //	               the whole history before it
 //	gen:documents  single questions about long documents, more than a cache holds;
 //	               of each document one is asked after the other, at random, or
-//	               with zipf=1.1 of some far more than of others
+//	               with zipf=1.1 of some far more than of others; with inline=1
+//	               the document is in the question's own message, not before it
 //
 // The first two are closed loops: each of a number of users sends its next
 // request when the answer to the last one is there. Questions about documents
@@ -30,7 +31,7 @@ import (
 var generators = map[string]map[string]float64{
 	"heads":     {"block": 16, "prefixes": 52, "length": 8000, "question": 100, "output": 400, "users": 42, "requests": 200, "think": .01},
 	"chat":      {"block": 16, "users": 200, "chats": 40, "system": 64, "turns": 5, "question": 150, "output": 250, "think": 5},
-	"documents": {"block": 16, "documents": 40, "length": 8000, "questions": 10, "question": 60, "output": 40, "arrivals": 2, "zipf": 0},
+	"documents": {"block": 16, "documents": 40, "length": 8000, "questions": 10, "question": 60, "output": 40, "arrivals": 2, "zipf": 0, "inline": 0},
 }
 
 // leastOf is the least value of a parameter, where that is not 0.
@@ -97,6 +98,11 @@ func generate(spec string, seed uint64) (*trace, error) {
 		return nil, fmt.Errorf("%s: %w", g.trace.name, errEmptyTrace)
 	}
 	g.trace.derivePrefixes()
+	if p["inline"] > 0 {
+		for _, r := range g.trace.requests {
+			r.head = 0
+		}
+	}
 	return g.trace, nil
 }
 

@@ -20,18 +20,7 @@ type speeds struct {
 		Cached  [][4]float64 `json:"cached"`  // tokens, those cached, processor seconds, seconds
 		Decode  [][3]float64 `json:"decode"`  // sequences, tokens of context each, seconds a step
 	} `json:"measured"`
-	Fits struct {
-		Prefill struct {
-			Start float64 `json:"seconds"`
-			Token float64 `json:"seconds a token"`
-			Pair  float64 `json:"seconds a token and token of context"`
-		} `json:"prefill quadratic"`
-		Decode struct {
-			Step     float64 `json:"seconds a step"`
-			Sequence float64 `json:"a sequence"`
-			Token    float64 `json:"a token of context"`
-		} `json:"decode by batch and context"`
-	} `json:"fits"`
+	Fits vllmsim.Fits `json:"fits"`
 }
 
 // config is the simulator with the fitted constants: the engine of the
