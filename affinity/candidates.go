@@ -128,6 +128,16 @@ func (o *order) lead(slots []slot, seed uint64) {
 
 // among is fill where a head may live on some of the slots only.
 func (o *order) among(g *group, slots []slot, head, root uint64, spread int) {
+	if g.logs == nil && spread <= maxOrder {
+		o.lead(slots, head)
+		own := o.slots[:spread]
+		for i := range own {
+			for ; i > 0 && draw(root, own[i].idHash) > draw(root, own[i-1].idHash); i-- {
+				own[i], own[i-1] = own[i-1], own[i]
+			}
+		}
+		return
+	}
 	var ranks [maxSpread + maxOrder]rank
 	var homes [maxSpread]*slot
 	n := max(spread, maxOrder)
