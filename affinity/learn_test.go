@@ -3,6 +3,7 @@ package affinity
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -291,23 +292,29 @@ func TestCandidatesAreTheFirstOfTheOrder(t *testing.T) {
 	}
 }
 
-func TestCandidates(t *testing.T) {
-	es := fleet(20)
-	r := newRouter(t, Options{}, es...)
-	g := r.snap.Load().any
-	for key := range uint64(200) {
-		root, head := mix(key), mix(key%3+1e6)
-		var all, few order
-		all.fill(g, g.all, head, root, len(g.all))
-		ids := Order(key, es)
-		for i := range all.n {
-			require.Equal(t, ids[i], all.slots[i].tally.id)
+// Where a head may live on few, those come first, in the conversation's order, and
+// then the next in the head's.
+func TestCandidatesWhereAHeadMayLiveOnFew(t *testing.T) {
+	for n := 2; n <= 12; n++ {
+		for _, change := range []func([]Endpoint){func([]Endpoint) {}, weighted} {
+			es := fleet(n)
+			change(es)
+			g := newRouter(t, Options{}, es...).snap.Load().any
+			for key := range uint64(20) {
+				root, head := Order(key, es), Order(key+1e6, es)
+				for spread := 1; spread < n; spread++ {
+					want := slices.DeleteFunc(slices.Clone(root), func(id string) bool { return !slices.Contains(head[:spread], id) })
+					want = append(want, head[spread:]...)[:min(maxOrder, n)]
+					var few order
+					few.fill(g, g.all, mix(key+1e6), mix(key), spread)
+					var got []string
+					for _, s := range few.slots[:few.n] {
+						got = append(got, s.tally.id)
+					}
+					require.Equal(t, want, got, "%d of %d", spread, n)
+				}
+			}
 		}
-		few.fill(g, g.all, head, root, 2)
-		heads := Order(key%3+1e6, es)
-		require.Contains(t, heads[:2], few.slots[0].tally.id)
-		require.Contains(t, heads[:2], few.slots[1].tally.id)
-		require.Equal(t, heads[2], few.slots[2].tally.id)
 	}
 }
 

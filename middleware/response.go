@@ -187,7 +187,7 @@ func (b *passing) Read(p []byte) (int, error) {
 
 func (b *passing) Close() error {
 	err := b.body.Close()
-	b.flight.complete(nil)
+	b.flight.complete(b.flight.caller.Err()) // one who cancels may close it first
 	b.flight.close()
 	return err
 }

@@ -251,7 +251,7 @@ func (s *stream) Close() error {
 		limit.Stop()
 	}
 	err := s.body.Close()
-	s.flight.complete(nil)
+	s.flight.complete(s.flight.caller.Err()) // one who cancels may close it first
 	s.flight.close()
 	return err
 }

@@ -332,6 +332,34 @@ func TestCancelledStreamEndsItsLease(t *testing.T) {
 	})
 }
 
+// A caller that cancels and closes at once has left, whichever is noticed first.
+func TestCloseAfterCancelIsNoAnswer(t *testing.T) {
+	for name, body := range map[string]func(io.Reader) (*http.Response, error){
+		"stream": eventsFrom,
+		"file": func(r io.Reader) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"audio/wav"}}, Body: io.NopCloser(r), ContentLength: -1}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeFleet(t, func(req *http.Request, _ int) (*http.Response, error) {
+					return body(silent(req.Context(), hello))
+				})
+				var d Done
+				rt := Observe(&Trace{Done: func(got Done) { d = got }})(f.chain(f.routing(), RetryOptions{}))
+				ctx, cancel := context.WithCancel(t.Context())
+				resp, err := post(ctx, rt, chatPath, strings.Replace(chatStream, "true", fmt.Sprint(name == "stream"), 1))
+				require.NoError(t, err)
+				cancel()
+				resp.Body.Close()
+				synctest.Wait()
+				require.Equal(t, OutcomeCanceled, d.Outcome())
+				require.Zero(t, f.inFlight())
+			})
+		})
+	}
+}
+
 func TestCancelledReadIsTheCallersError(t *testing.T) {
 	f := newFakeFleet(t, func(req *http.Request, _ int) (*http.Response, error) {
 		return eventsFrom(silent(req.Context(), hello))

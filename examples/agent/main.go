@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/prefixwise/prefixwise/client/fleettest"
 	"github.com/prefixwise/prefixwise/discovery"
 	"github.com/prefixwise/prefixwise/examples/internal/progress"
+	"github.com/prefixwise/prefixwise/examples/internal/trial"
 )
 
 // Exit statuses.
@@ -27,9 +27,8 @@ const (
 )
 
 const (
-	instances    = 4  // of the simulated fleet
-	speed        = 20 // of its engines: what counts here is the hit rate
-	readyTimeout = 15 * time.Second
+	instances = 4  // of the simulated fleet
+	speed     = 20 // of its engines: what counts here is the hit rate
 )
 
 func main() {
@@ -163,7 +162,7 @@ func runAll(ctx context.Context, s settings, sessions []session, stderr io.Write
 		return nil, err
 	}
 	defer c.Close()
-	model, err := modelOf(ctx, c, s.model)
+	model, err := trial.ModelOf(ctx, c, s.model)
 	if err != nil {
 		return nil, err
 	}
@@ -183,24 +182,4 @@ func runAll(ctx context.Context, s settings, sessions []session, stderr io.Write
 		})
 	}
 	return t, g.Wait()
-}
-
-// modelOf waits for the fleet and returns the model to ask for.
-func modelOf(ctx context.Context, c *client.Client, name string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	if err := c.Ready(ctx); err != nil {
-		return "", fmt.Errorf("no instance is ready: %w", err)
-	}
-	if name != "" {
-		return name, nil
-	}
-	models, err := c.ListModels(ctx)
-	if err != nil {
-		return "", fmt.Errorf("the fleet does not say what it serves; name the model with -model: %w", err)
-	}
-	if len(models.Models) == 0 {
-		return "", errors.New("the fleet serves no model; name one with -model")
-	}
-	return models.Models[0].ID, nil
 }

@@ -15,10 +15,8 @@ import (
 	"github.com/prefixwise/prefixwise/client/fleettest"
 	"github.com/prefixwise/prefixwise/discovery"
 	"github.com/prefixwise/prefixwise/examples/internal/progress"
+	"github.com/prefixwise/prefixwise/examples/internal/trial"
 )
-
-// readyTimeout is how long the fleet may take to show a sign of life.
-const readyTimeout = 15 * time.Second
 
 // runArm sends the whole traffic with one policy.
 func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page *page, stderr io.Writer) (result, error) {
@@ -51,7 +49,7 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page
 		return result{}, errors.New("PREFIXWISE_DISABLED turns prefix routing off, so there is nothing to compare; unset it")
 	}
 	page.show(c)
-	model, err := modelOf(ctx, c, s.model)
+	model, err := trial.ModelOf(ctx, c, s.model)
 	if err != nil {
 		return result{}, err
 	}
@@ -87,26 +85,6 @@ func named(sim *fleettest.Fleet) []string {
 		urls[i] = sim.Name(i) + "=" + url
 	}
 	return urls
-}
-
-// modelOf waits for the fleet and returns the model to ask for.
-func modelOf(ctx context.Context, c *client.Client, name string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	if err := c.Ready(ctx); err != nil {
-		return "", fmt.Errorf("no instance is ready: %w", err)
-	}
-	if name != "" {
-		return name, nil
-	}
-	models, err := c.ListModels(ctx)
-	if err != nil {
-		return "", fmt.Errorf("the fleet does not say what it serves; name the model with -model: %w", err)
-	}
-	if len(models.Models) == 0 {
-		return "", errors.New("the fleet serves no model; name one with -model")
-	}
-	return models.Models[0].ID, nil
 }
 
 // arm is one policy at work.

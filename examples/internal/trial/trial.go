@@ -1,6 +1,6 @@
 // Package trial runs a program on a fleet and measures how much of its prompts
 // came from the instances' caches: what the examples for the SDKs have in
-// common.
+// common. [ModelOf] is for all programs that ask a fleet.
 package trial
 
 import (
@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/sashabaranov/go-openai"
 
@@ -25,8 +24,6 @@ const (
 	// the simulator's default: what counts here is the hit rate.
 	Instances = 4
 	speed     = 20
-
-	readyTimeout = 15 * time.Second
 
 	// leastRatio is the least share of what an endless cache would give. The
 	// rest is lost where conversations begin alike on different instances.
@@ -87,7 +84,7 @@ func Run(ctx context.Context, name, endpoints string, live func(context.Context,
 	}
 	defer c.Close()
 	t.Client = c
-	if t.Model, err = modelOf(ctx, c); err != nil {
+	if t.Model, err = ModelOf(ctx, c, ""); err != nil {
 		return Result{}, err
 	}
 	if err := errors.Join(live(ctx, t), t.err); err != nil {
@@ -95,23 +92,6 @@ func Run(ctx context.Context, name, endpoints string, live func(context.Context,
 	}
 	s := c.Stats()
 	return Result{Name: name, Requests: t.requests, HitRate: s.HitRate(), Ideal: t.endless.HitRate(), Simulated: t.Simulated, Stats: s}, nil
-}
-
-// modelOf waits for the fleet and returns the first model that it serves.
-func modelOf(ctx context.Context, c *client.Client) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	if err := c.Ready(ctx); err != nil {
-		return "", fmt.Errorf("no instance is ready: %w", err)
-	}
-	models, err := c.ListModels(ctx)
-	if err != nil {
-		return "", fmt.Errorf("the fleet does not say what it serves: %w", err)
-	}
-	if len(models.Models) == 0 {
-		return "", errors.New("the fleet serves no model")
-	}
-	return models.Models[0].ID, nil
 }
 
 // Ratio is the hit rate as a share of what an endless cache would give.
