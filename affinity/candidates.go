@@ -138,18 +138,47 @@ func (o *order) among(g *group, slots []slot, head, root uint64, spread int) {
 		}
 		return
 	}
-	var ranks [maxSpread + maxOrder]rank
 	var homes [maxSpread]*slot
+	var ranks [maxSpread]rank
 	n := max(spread, maxOrder)
-	home := leaders{slots: homes[:n], ranks: ranks[:n]}
-	home.lead(g, slots, head)
-	spread = min(spread, home.n)
-	own := leaders{slots: o.slots[:maxOrder], ranks: ranks[maxSpread:]}
+	if g.logs == nil {
+		largest(homes[:n], slots, head)
+	} else {
+		home := leaders{slots: homes[:n], ranks: ranks[:n]}
+		home.lead(g, slots, head)
+		n = home.n
+		spread = min(spread, n)
+	}
+	own := leaders{slots: o.slots[:maxOrder], ranks: ranks[:maxOrder]}
 	for _, s := range homes[:spread] {
 		own.enter(g, s, draw(root, s.idHash))
 	}
 	o.n = own.n
-	o.n += copy(o.slots[o.n:maxOrder], homes[spread:home.n])
+	o.n += copy(o.slots[o.n:maxOrder], homes[spread:n])
+}
+
+// largest finds those of slots that have the largest draws, in no order.
+func largest(found []*slot, slots []slot, seed uint64) {
+	var draws [maxSpread]uint64
+	least, at := uint64(0), 0 // the smallest of them and its place, once all places are taken
+	for i := range slots {
+		d := draw(seed, slots[i].idHash)
+		if i < len(found) {
+			at = i
+		} else if d < least {
+			continue
+		}
+		found[at], draws[at] = &slots[i], d
+		if i+1 < len(found) {
+			continue
+		}
+		least = d
+		for j, d := range draws[:len(found)] {
+			if d < least {
+				least, at = d, j
+			}
+		}
+	}
 }
 
 // shift puts the first endpoint that keeps the key first: one with too much

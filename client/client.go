@@ -45,6 +45,7 @@ type Client struct {
 	canon     *canon.Canonicalizer
 	sessions  *sessions
 	logger    *slog.Logger
+	disabled  bool
 	close     sync.Once
 }
 
@@ -122,6 +123,9 @@ func FromEnv(opts ...Option) (*Client, error) {
 
 // build puts the layers together: observe, canonicalize, retry, route, send.
 func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, error) {
+	if base, ok := c.base.(*http.Transport); ok && base == nil {
+		c.base = nil
+	}
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -187,7 +191,7 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 	cfg.BaseURL, cfg.HTTPClient = fleetURL, inner
 	return &Client{
 		Client: openai.NewClientWithConfig(cfg), fleet: f, http: inner, collector: stats,
-		canon: canonicalizer, sessions: newSessions(c.sessions), logger: c.logger,
+		canon: canonicalizer, sessions: newSessions(c.sessions), logger: c.logger, disabled: c.disabled,
 	}, nil
 }
 
@@ -208,8 +212,12 @@ func (c *Client) BaseURL() string { return fleetURL }
 func (c *Client) Ready(ctx context.Context) error { return c.fleet.watcher.Ready(ctx) }
 
 // SetStrategy changes how endpoints are picked, for calls that begin later. An
-// experiment begins anew.
+// experiment begins anew. With PREFIXWISE_DISABLED=1 it changes nothing.
 func (c *Client) SetStrategy(s Strategy) error {
+	if c.disabled {
+		_, err := affinity.ParseStrategy(string(s))
+		return err
+	}
 	was := c.fleet.router.Strategy()
 	if err := c.fleet.router.SetStrategy(s); err != nil {
 		return err

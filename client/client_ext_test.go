@@ -150,10 +150,33 @@ func TestKillSwitch(t *testing.T) {
 		"1": "least-outstanding", "true": "least-outstanding", " 1\n": "least-outstanding", "YES": "least-outstanding", "please": "least-outstanding",
 	} {
 		t.Setenv("PREFIXWISE_DISABLED", value)
-		list, err := newClient(t, s.URL).ListModels(t.Context())
+		c := newClient(t, s.URL)
+		require.NoError(t, c.SetStrategy(client.Affinity), "it does not undo the switch")
+		require.Error(t, c.SetStrategy("afinity"))
+		list, err := c.ListModels(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, list.Header().Get("X-Prefixwise-Strategy"), "%q", value)
 	}
+}
+
+// A nil pointer in an interface is no transport either.
+func TestNilTransport(t *testing.T) {
+	s := newPlainServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{}`)
+	})
+	var none *http.Transport
+	cfg := openai.DefaultConfig("")
+	cfg.BaseURL, cfg.HTTPClient = s.URL, &http.Client{Transport: none}
+	c, err := client.NewWithConfig(cfg, client.WithHealthChecks(0), client.WithModelChecks(0), client.WithMetrics(0))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.ListModels(t.Context())
+	require.NoError(t, err)
+	resp, err := c.HTTPClient().Get(s.URL)
+	require.NoError(t, err)
+	resp.Body.Close()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
 func TestRequestWithoutURL(t *testing.T) {

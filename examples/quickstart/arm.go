@@ -45,10 +45,20 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page
 		return result{}, err
 	}
 	defer c.Close()
+	if c.Stats().Strategy != policy {
+		return result{}, errors.New("PREFIXWISE_DISABLED turns prefix routing off, so there is nothing to compare; unset it")
+	}
 	page.show(c)
 	model, err := trial.ModelOf(ctx, c, s.model)
 	if err != nil {
 		return result{}, err
+	}
+	var log *os.File
+	if s.record != "" { // now, not after the traffic: it may be impossible
+		if log, err = os.Create(fmt.Sprintf("%s-%s.jsonl", s.record, policy)); err != nil {
+			return result{}, err
+		}
+		defer log.Close()
 	}
 	a := &arm{client: c, model: model, started: time.Now()}
 	title := fmt.Sprintf("%s: %d requests in %.0f s", policy, m.requests(), m.span.Seconds())
@@ -59,8 +69,8 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page
 	}
 	threads.Wait()
 	stop()
-	if s.record != "" && ctx.Err() == nil {
-		if err := a.record(fmt.Sprintf("%s-%s.jsonl", s.record, policy)); err != nil {
+	if log != nil && ctx.Err() == nil {
+		if err := a.record(log); err != nil {
 			return result{}, err
 		}
 	}

@@ -69,8 +69,6 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	switch {
 	case flags.NArg() > 0:
 		err = fmt.Errorf("quickstart takes no arguments, but got %q; instances are given with -endpoints", flags.Arg(0))
-	case os.Getenv("PREFIXWISE_DISABLED") == "1":
-		err = errors.New("PREFIXWISE_DISABLED=1 turns prefix routing off, so there is nothing to compare; unset it")
 	case s.endpoints != "":
 		_, err = discovery.Parse(s.endpoints)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -98,9 +99,16 @@ func TestWrongArguments(t *testing.T) {
 	var out, say bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"-h"}, small, &out, &say))
 	require.Contains(t, say.String(), "30 % tool-calling agents")
-	t.Setenv("PREFIXWISE_DISABLED", "1")
-	require.Equal(t, exitUsage, run(t.Context(), nil, small, &out, &say))
-	require.Contains(t, say.String(), "PREFIXWISE_DISABLED")
+	say.Reset()
+	require.Equal(t, exitFailed, run(t.Context(), []string{"-record", filepath.Join(t.TempDir(), "none", "x")}, small, &out, &say))
+	require.Contains(t, say.String(), "x-random.jsonl: no such file")
+	require.NotContains(t, say.String(), "requests in", "it is found out before any are sent")
+	for _, on := range []string{"1", "true"} {
+		t.Setenv("PREFIXWISE_DISABLED", on)
+		say.Reset()
+		require.Equal(t, exitFailed, run(t.Context(), nil, small, &out, &say))
+		require.Contains(t, say.String(), "PREFIXWISE_DISABLED")
+	}
 }
 
 // Requests that fail are counted, and the exit status says so.

@@ -21,12 +21,8 @@ type logged struct {
 	} `json:"usage"`
 }
 
-// record writes what was sent and answered, one request a line.
-func (a *arm) record(file string) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
+// record writes what was sent and answered, one request a line, and closes f.
+func (a *arm) record(f *os.File) error {
 	buffer := bufio.NewWriter(f)
 	lines := json.NewEncoder(buffer)
 	for _, answer := range a.done {
