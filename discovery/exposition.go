@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +66,14 @@ const (
 	first
 	oldQueries
 	oldHits
+)
+
+// More than these is nonsense; and as many of them as a page can hold can be added
+// up, where those are added, without running over.
+const (
+	maxCount       = 1 << 53 // from where on a float64 skips numbers
+	maxRequests    = 1 << 31
+	maxCacheTokens = 1 << 40
 )
 
 // parsed is one engine while a page is read. The sums are by series.
@@ -135,7 +144,7 @@ func ParseMetrics(page []byte) (map[string]Metrics, error) {
 			return nil, fmt.Errorf("metrics: vllm:%s has no value", name)
 		}
 		v, err := strconv.ParseFloat(string(fields[0]), 64)
-		if err != nil || !(v >= 0 && v < 1<<62) {
+		if err != nil || !(v >= 0 && v < maxCount) || (i == running || i == waiting) && v >= maxRequests {
 			return nil, fmt.Errorf("metrics: vllm:%s is %.40q, which is no count", name, fields[0])
 		}
 		e.sums[i], e.saw[i] = e.sums[i]+uint64(v), true
@@ -155,21 +164,22 @@ func ParseMetrics(page []byte) (map[string]Metrics, error) {
 }
 
 func cacheTokens(labels map[string]string) int {
-	number := func(name string) int {
-		n, err := strconv.Atoi(labels[name]) // "None" before the memory is measured
-		if err != nil || n < 0 || n > 1<<40 {
+	number := func(name string) int64 {
+		n, err := strconv.ParseInt(labels[name], 10, 64) // "None" before the memory is measured
+		if err != nil || n < 0 || n > maxCacheTokens {
 			return 0
 		}
 		return n
 	}
-	if n := number("kv_cache_size_tokens"); n > 0 {
-		return n
+	n := number("kv_cache_size_tokens")
+	if n == 0 {
+		blocks, size := number("num_gpu_blocks"), number("block_size")
+		if size > 0 && blocks > maxCacheTokens/size {
+			return 0
+		}
+		n = blocks * size
 	}
-	blocks, size := number("num_gpu_blocks"), number("block_size")
-	if size > 1<<20 {
-		return 0
-	}
-	return blocks * size
+	return int(min(n, math.MaxInt))
 }
 
 // readLabels reads a set of labels, if there is one, and returns what follows.

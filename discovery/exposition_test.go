@@ -63,6 +63,17 @@ func TestParseMetrics(t *testing.T) {
 		_, err := ParseMetrics([]byte(bad))
 		assert.ErrorContains(t, err, what)
 	}
+	for what, bad := range map[string]string{
+		`vllm:num_requests_running is "2147483648", which is no count`:      `vllm:num_requests_running{engine="0"} 2147483648`,
+		`vllm:prompt_tokens_total is "9007199254740992", which is no count`: `vllm:prompt_tokens_total{engine="0"} 9007199254740992`,
+	} {
+		_, err := ParseMetrics([]byte(page("0", one) + bad + "\n"))
+		assert.ErrorContains(t, err, what)
+	}
+	huge := strings.Replace(page("0", one), `kv_cache_size_tokens="26912",num_gpu_blocks="None"`, `num_gpu_blocks="1099511627776",block_size="1048576"`, 1)
+	got, err = ParseMetrics([]byte(huge))
+	require.NoError(t, err)
+	assert.Zero(t, got["0"].CacheTokens, "unknown, rather than nonsense that others are added to")
 	_, err = ParseMetrics(nil)
 	assert.ErrorIs(t, err, ErrNoMetrics)
 }
