@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -224,46 +223,6 @@ func TestProbesAndTheKey(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, map[string]string{"/health": "", "/metrics": "", "/v1/models": "Bearer secret"}, auth)
-}
-
-// Streams through go-openai use their connections again, although go-openai
-// stops reading at the end mark.
-func TestStreamsReuseConnections(t *testing.T) {
-	var connections atomic.Int64
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for _, part := range []string{goodStream[:20], goodStream[20 : len(goodStream)-10], goodStream[len(goodStream)-10:]} {
-			fmt.Fprint(w, part)
-			w.(http.Flusher).Flush()
-		}
-	}))
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			connections.Add(1)
-		}
-	}
-	s.Start()
-	defer s.Close()
-	c := newClient(t, s.URL)
-	for range 50 {
-		require.NoError(t, stream(t.Context(), c))
-	}
-	require.EqualValues(t, 1, connections.Load())
-	var g errgroup.Group
-	for range 16 {
-		g.Go(func() error {
-			for range 10 {
-				if err := stream(t.Context(), c); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	require.NoError(t, g.Wait())
-	// A connection is idle again a moment after the caller has the end of its
-	// stream, so a few more than the callers may be open; 160 streams are not.
-	require.LessOrEqual(t, connections.Load(), int64(32))
 }
 
 func stream(ctx context.Context, c *client.Client) error {
