@@ -1,10 +1,13 @@
 package affinity
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// affine is the strategy Affinity: the cheapest of home, the second of the
-// conversation's order, and the endpoints that this router itself has sent more
-// of the prompt to. See price.go for what costs, gauges.go and booking.go for
+// affine is the strategy Affinity: the cheapest of the first of the conversation's
+// order (four, or two where clients must agree) and the endpoints that this router
+// itself has sent more of the prompt to. See price.go for what costs, gauges.go and booking.go for
 // how waits are known, index.go for who has what, heads.go for how far a system
 // text spreads.
 func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now time.Duration) {
@@ -35,7 +38,11 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	switch {
 	case ord.alone:
 		// A document is best kept where it is known to be, at home or not. If that
-		// is not known, others will look for it at home.
+		// is not known, others will look for it at home. How the turns of
+		// conversations follow each other says nothing of first questions.
+		if req.previous() == 0 {
+			again = 0
+		}
 		if c.last == nil && have.deepest < req.Boundaries[head].Bytes {
 			again = max(again, askedAgain)
 		}
@@ -111,10 +118,10 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	}
 	known := have.of(c.slot.number)
 	p.planned = true
-	p.own = t.own
+	p.index, p.own = t.in, t.own
 	p.number = c.slot.number
-	p.bytes = int32(size.bytes)
-	p.have = int32(min(known, size.bytes))
+	p.bytes = int32(min(size.bytes, math.MaxInt32))
+	p.have = min(int32(min(known, math.MaxInt32)), p.bytes)
 	p.wait = float32(c.slot.tally.wait(now))
 	if head >= 0 && known >= req.Boundaries[head].Bytes {
 		p.head, p.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
@@ -126,6 +133,7 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 // plan is what a pick expected, to be compared with what came of it.
 type plan struct {
 	planned    bool
+	index      *index // that the pick has written to
 	own        uint64 // mixed into the prompt's hashes
 	number     uint16 // of the endpoint in the index
 	head       uint64 // hash of the head, if it is expected to be there; else 0
@@ -179,14 +187,16 @@ func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outl
 	if len(g.up) < len(g.all) {
 		var all order
 		c.home = fill(&all, g.all)
-		c.homeUp = c.home == ord.slots[0]
+		if c.homeUp = g.numbered(c.home.number) >= 0; c.homeUp {
+			ord.first(c.home) // others that are down are no reason to leave it
+		}
 	}
 }
 
 // dominated tells whether the head, which ends at a boundary, is most of the
 // prompt, as a document is. It goes by the prompt alone, so that every process
 // finds the same whatever it has learned; when a conversation outgrows its head,
-// little of it has been computed yet. A session belongs together whatever is in it.
+// its home changes, once. A session belongs together whatever is in it.
 func (r *Request) dominated(at int) bool {
 	return r.Session == "" && 2*r.Boundaries[at].Bytes > r.Boundaries[len(r.Boundaries)-1].Bytes
 }
@@ -231,7 +241,7 @@ func (r *Router) learn(l *Lease, o *Outcome) {
 		return
 	}
 	if o.refused() {
-		r.index().forget(p, o.Boundaries)
+		p.index.forget(p, o.Boundaries)
 	}
 	if o.PromptTokens <= 0 {
 		return
@@ -243,7 +253,7 @@ func (r *Router) learn(l *Lease, o *Outcome) {
 	if p.head != 0 && o.CachedTokens >= 0 && o.CachedTokens < int(p.headTokens)/2 {
 		// The engine has dropped it, and others may have as well: it is known to
 		// be here, and nowhere else.
-		r.index().line(p.head).only(p.head, p.number)
+		p.index.line(p.head).only(p.head, p.number)
 	}
 	if o.FirstByte <= 0 {
 		return

@@ -78,6 +78,10 @@ func TestDocumentsStayWhereTheyAre(t *testing.T) {
 		q.Tried = []string{home}
 		l = pick(t, r, q)
 		l.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: 0})
+		for range 50 { // conversations whose turns come from everywhere
+			r.later.add(1, turnMemory)
+			r.strangers.add(1, turnMemory)
+		}
 		for i := range uint64(10) {
 			next := pick(t, r, question(document, i+1))
 			require.Equal(t, l.Endpoint(), next.Endpoint())
@@ -294,4 +298,43 @@ func BenchmarkAffine(b *testing.B) {
 			})
 		}
 	}
+}
+
+// Where a head may live on two endpoints and one of these is down, those at home on
+// the other stay there, though a third one takes the place of the first.
+func TestOneThatIsDownTakesOnlyItsOwnAlong(t *testing.T) {
+	es := fleet(6)
+	r := newRouter(t, Options{IndexBytes: 1 << 16}, es...)
+	ask := func(root uint64) *Lease {
+		l := pick(t, r, Request{Head: 9, Root: root, Boundaries: []Boundary{{Hash: 9, Bytes: 40_000}, {Hash: mix(root), Bytes: 40_200}}})
+		l.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: 10_000})
+		return l
+	}
+	root := uint64(1)
+	for ; root <= 2*headUses; root++ { // so often for two copies
+		ask(root)
+	}
+	homes := map[string]bool{}
+	for ; root <= 2*headUses+5; root++ {
+		homes[ask(root).Home()] = true
+	}
+	require.Len(t, homes, 2)
+	for i := range es {
+		if homes[es[i].ID] {
+			es[i].Unavailable = true
+			delete(homes, es[i].ID)
+			break
+		}
+	}
+	require.NoError(t, r.Set(es))
+	stay := 0
+	for ; root < 4*headUses; root++ {
+		l := ask(root)
+		if homes[l.Home()] {
+			stay++
+			require.Equal(t, l.Home(), l.Endpoint())
+			require.Equal(t, ReasonHome, l.Reason())
+		}
+	}
+	require.Positive(t, stay)
 }

@@ -25,6 +25,16 @@ func (o *order) append(s *slot) {
 	}
 }
 
+// first puts a slot first, in the place of the last if it is not among them.
+func (o *order) first(s *slot) {
+	i := slices.Index(o.slots[:o.n], s)
+	if i < 0 {
+		i = o.n - 1
+	}
+	copy(o.slots[1:i+1], o.slots[:i])
+	o.slots[0] = s
+}
+
 // leaders are the first few slots for a seed, the first one first: as many as
 // there is room for.
 type leaders struct {

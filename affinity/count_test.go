@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -399,4 +400,13 @@ func TestCountsAgainstAModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// What a pick reads of an endpoint lies on one cache line of 64 bytes.
+func TestPickReadsOneLineOfATally(t *testing.T) {
+	r := newRouter(t, Options{}, fleet(20)...)
+	for _, x := range r.tallies {
+		first, last := uintptr(unsafe.Pointer(&x.inFlight)), uintptr(unsafe.Pointer(&x.reading))+unsafe.Sizeof(x.reading)-1
+		require.Equal(t, first/64, last/64, "%d to %d", first%64, last%64)
+	}
 }

@@ -21,7 +21,7 @@
 //  3. Order: rendezvous hashing gives every key its own order of the endpoints
 //     (see [Order]). Clients that know the same endpoints agree on it without
 //     talking to one another.
-//  4. Choice: among the home, the second of the order, the endpoint of the
+//  4. Choice: among the first four of the order, the endpoint of the
 //     conversation's last turn, and those that this router itself has sent more
 //     of the prompt to, the one that costs least: the wait there, the time to
 //     compute what it does not have, what that delays for others, and, away
@@ -39,12 +39,15 @@
 // not seen. The time to compute is learned from responses that report
 // cached_tokens and from their times to first token; until then it is a guess.
 // What an endpoint has of a prompt is known from a bounded memory of what was
-// sent where, of hashes only; what it refused is taken back. And the fleet's KV memory, which the gauges tell
-// as well, decides on how many endpoints a head (tools and system text) may
-// live: many long heads on few small caches are divided among them. A head that
+// sent where, of hashes only; what it refused is taken back. And the fleet's KV
+// memory, which the gauges tell as well, decides on how many endpoints a head
+// (tools and system text) may live: many long heads on few small caches are divided
+// among them. A head that
 // is most of a prompt, as a document is, gets another copy for every eight
 // requests only, however much room there is; and while it has one copy, its
-// requests wait for that rather than make another.
+// requests wait for that, for about as long as making another takes. Each process
+// counts its own requests: many that send few of them meet on few endpoints, which
+// only the waits that the gauges show, and their own requests in flight, spread.
 //
 // An application that carries the endpoint of a conversation's last turn along
 // ([Request.Last]) tells what no client can know otherwise: in replays it is

@@ -122,7 +122,7 @@ func (r *Router) Observe(id string, g Gauges) {
 	r.outlook.Store(look)
 
 	own := (v.tokens + meanShrink*mean) / (v.begun + meanShrink)
-	wait := v.backlog.left + float64(g.Waiting)*p.prefill(0, own) // seconds of prefill ahead of the next request
+	wait := min(v.backlog.left+float64(g.Waiting)*p.prefill(0, own), maxWait) // seconds of prefill ahead of the next request
 	seen := &reading{until: now + gaugesValid, free: now + time.Duration(wait*1e9), inflow: 1}
 	if sum.inflow > 0 {
 		seen.inflow = v.inflow / (sum.inflow / members)
@@ -135,6 +135,9 @@ func (r *Router) Observe(id string, g Gauges) {
 		r.heads.sweep()
 	}
 }
+
+// maxWait, in seconds, is as good as for ever, and can still be added to a time.
+const maxWait = 1e6
 
 // faded returns what remains of a decaying sum after so many seconds, and which
 // part of what came evenly in that time. Without the latter, the reading after a

@@ -18,7 +18,8 @@ import (
 //
 // Where the head is most of a prompt, as a document is that questions are asked
 // about, each copy of it must be used as well: a fleet with room for all is no
-// reason to compute every document everywhere.
+// reason to compute every document everywhere. It gets its share of the requests
+// once this process has seen headUses of them for each copy.
 type heads struct {
 	cells [maxHeads]headCell
 	count atomic.Uint32 // requests since the last sweep

@@ -42,7 +42,7 @@ const maxIndexBytes = 64 << 30
 func newIndex(bytes int) *index {
 	x := &index{shift: 64}
 	n := 1
-	for n*2*64 <= bytes {
+	for n <= bytes/128 { // room for twice as many
 		n *= 2
 		x.shift--
 	}

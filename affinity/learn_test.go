@@ -447,3 +447,15 @@ func TestAverageIsNeverHalfThere(t *testing.T) {
 		require.Equal(t, 2.0, got)
 	}
 }
+
+// An engine that claims a queue without end has the longest wait, not none.
+func TestQueueWithoutEnd(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := newRouter(t, Options{Now: func() time.Time { return now }}, fleet(2)...)
+	id := fleet(2)[0].ID
+	for i := range uint64(4) {
+		now = now.Add(time.Second)
+		r.Observe(id, Gauges{Waiting: 1<<31 - 1, PrefixQueries: i << 40, PromptTokens: i << 40, FirstTokens: i})
+	}
+	require.InDelta(t, maxWait, r.tallies[id].wait(r.clock()), 1)
+}

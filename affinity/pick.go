@@ -8,8 +8,8 @@ import (
 )
 
 // Pick chooses the endpoint for a request and counts it as in flight there;
-// release the lease when the request is over. It takes no lock and allocates
-// nothing unless it returns an error.
+// release the lease when the request is over. It allocates nothing unless it returns
+// an error, and waits for no lock but once, when the index is made.
 //
 // Endpoints in req.Tried are passed over. When every available endpoint has
 // been tried, the least loaded of them is picked again, but not the one tried

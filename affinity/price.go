@@ -14,7 +14,7 @@ const (
 	futureWeight  = 4.0  // of the next turn's recomputing; 1 would be theory: it buys hits for time
 	inflowWeight  = 2.0  // of inflow above the mean
 	inflowMost    = 3.0  // where that price stops rising
-	askedAgain    = .25  // chance that another client sends the next question about a document: half for either, as of turns before any is known
+	askedAgain    = .25  // chance that a document is asked about again, and by another client: half for either, as of turns before any is known
 	awayMargin    = .1   // what leaving home must gain at least, in mean prefills of a whole prompt
 	inFlightPrice = .01  // of each request this router has in flight there, likewise; mostly to break ties
 	strangerShare = .3   // share of turns whose last one another client sent, above which clients must agree on homes

@@ -56,7 +56,7 @@ func (t *trail) follow(all []Boundary, head int, root uint64, previous int) {
 		if i+1 < len(all) {
 			next = depthMark(all[i+1].Bytes)
 		}
-		kept := mark != next || i == head || all[i+1].Hash == root // there is one, or next is no mark
+		kept := mark != next || i == head || all[i+1].Hash == root // in range: after the last boundary next is -1, which no mark is
 		mark = next
 		switch {
 		case kept:

@@ -12,8 +12,9 @@ type tally struct {
 	// The padding keeps the counters of two endpoints off one cache line, so
 	// that picks of different endpoints do not slow each other down. 64 bytes
 	// is the line of amd64 and of most arm64. What a pick reads of each endpoint
-	// that it considers fills the first line after it.
-	_        [40]byte
+	// that it considers fills the first line after it, together with the eight
+	// bytes that Go's allocator puts before an object of this size.
+	_        [32]byte
 	inFlight atomic.Int64
 	bookings bookings
 	reading  atomic.Pointer[reading] // nil before the first one

@@ -112,6 +112,7 @@ func skimAsBefore(t testing.TB, text []byte) {
 }
 
 func TestSkimByMarksAndByWords(t *testing.T) {
+	needsMarks(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	for n := range 200 {
 		for range 100 {
@@ -126,6 +127,7 @@ func TestSkimByMarksAndByWords(t *testing.T) {
 
 // A string gets the same node near its end, far from it, and without marks.
 func TestScanStringNearAndFar(t *testing.T) {
+	needsMarks(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	for k := range 20000 {
 		text := dense(r, r.IntN(150))
@@ -164,6 +166,7 @@ func TestInvalidUTF8IsFoundBehindMarks(t *testing.T) {
 
 // FuzzMarks looks for a text that is scanned otherwise by marks than by words.
 func FuzzMarks(f *testing.F) {
+	needsMarks(f)
 	f.Add([]byte(`a \u003c b\n\\\"c" d`), uint16(60))
 	f.Add([]byte("\\\\\\\\\\\\\"\x1f\x7fé"), uint16(window-3))
 	f.Fuzz(func(t *testing.T, text []byte, before uint16) {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// scanAnyString is scanString for every string, near or far its end.
+// scanAnyString scans a string of any length; scanString is its short cut.
 func (p *parser) scanAnyString(i int) int {
 	src := p.src
 	start := i

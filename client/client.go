@@ -129,6 +129,9 @@ func build(c config, cfg openai.ClientConfig, inner *http.Client) (*Client, erro
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
+	if c.disabled {
+		c.logger.Warn("Prefixwise is switched off: requests go as they came to the endpoint with the fewest in flight", "variable", envDisabled)
+	}
 	options := canon.Options{Level: c.level, MaxBytes: c.maxBytes, IncludeUsage: true, ReasoningName: "reasoning"}
 	canonicalizer, err := canon.New(options)
 	if err != nil {

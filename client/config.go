@@ -92,7 +92,7 @@ func newConfig(opts []Option) config {
 // isOn reads a switch. Whoever sets one means it: only what says no is no.
 func isOn(value string) bool {
 	switch strings.ToLower(strings.TrimSpace(value)) {
-	case "", "0", "false", "off", "no":
+	case "", "0", "false", "f", "off", "no", "n":
 		return false
 	}
 	return true

@@ -71,7 +71,7 @@ const (
 // More than these is nonsense; and as many of them as a page can hold can be added
 // up, where those are added, without running over.
 const (
-	maxCount       = 1 << 53 // from where on a float64 skips numbers
+	maxCount       = 1 << 46 // 20 years at 100,000 tokens a second; and 100,000 lines of them, a page, add up to less than 2^63
 	maxRequests    = 1 << 31
 	maxCacheTokens = 1 << 40
 )
@@ -98,7 +98,7 @@ func (e *parsed) metrics() (Metrics, error) {
 		}
 	}
 	return Metrics{
-		Running: int(e.sums[running]), Waiting: int(e.sums[waiting]),
+		Running: int(min(e.sums[running], math.MaxInt32)), Waiting: int(min(e.sums[waiting], math.MaxInt32)),
 		PrefixQueries: e.sums[queries], PrefixHits: e.sums[hits],
 		PromptTokens: e.sums[prompt], FirstTokens: e.sums[first],
 		CacheTokens: e.cacheTokens, NoPrefixCaching: e.noPrefixCaching,

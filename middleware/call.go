@@ -102,7 +102,7 @@ func callOf(req *http.Request) (r *http.Request, c *call, owner bool) {
 	}
 	c = &call{
 		hints: HintsFrom(ctx),
-		api:   apiOf(req.URL.Path),
+		api:   apiOf(req),
 		start: time.Now(),
 		done:  Done{PromptTokens: -1, CachedTokens: -1, CompletionTokens: -1},
 	}
@@ -186,9 +186,13 @@ func (c *call) after(err error) error {
 }
 
 // apiOf tells the kind of request by its path. The Assistants API of OpenAI
-// has paths that end in /messages too, hence the stricter test.
-func apiOf(path string) canon.API {
+// has paths that end in /messages too, hence the stricter test. Other methods ask
+// for no answer of these kinds: a HEAD or an OPTIONS has none at all.
+func apiOf(req *http.Request) canon.API {
+	path := req.URL.Path
 	switch {
+	case req.Method != http.MethodPost:
+		return canon.Unknown
 	case strings.HasSuffix(path, "/chat/completions"):
 		return canon.Chat
 	case strings.HasSuffix(path, "/completions"):

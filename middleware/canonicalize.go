@@ -59,7 +59,7 @@ func (m *canonicalizer) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (m *canonicalizer) roundTrip(req *http.Request, c *call) (*http.Response, error) {
-	if c.api == canon.Unknown || req.Method != http.MethodPost || req.Body == nil || !isJSON(req.Header) {
+	if c.api == canon.Unknown || req.Body == nil || !isJSON(req.Header) {
 		return m.next.RoundTrip(req)
 	}
 	read, err := m.read(req)
@@ -94,10 +94,7 @@ func (m *canonicalizer) read(req *http.Request) ([]byte, error) {
 	limit := int64(m.canon.MaxBytes())
 	if n := req.ContentLength; n > 0 && n <= limit { // 0 is an unknown length in a client's request
 		body := m.buffer(int(n))
-		if _, err := io.ReadFull(req.Body, body); err != nil {
-			return nil, fmt.Errorf("reading the request body: %w", err)
-		}
-		return body, nil
+		return body, readWhole(req, body)
 	}
 	if req.ContentLength > limit {
 		return nil, &canon.SizeError{Size: int(req.ContentLength), Max: int(limit)}
@@ -107,6 +104,18 @@ func (m *canonicalizer) read(req *http.Request) ([]byte, error) {
 		return nil, fmt.Errorf("reading the request body: %w", err)
 	}
 	return body, nil
+}
+
+// readWhole reads the body of req, which is to be just as long as body: part of it
+// would be another request.
+func readWhole(req *http.Request, body []byte) error {
+	if _, err := io.ReadFull(req.Body, body); err != nil {
+		return fmt.Errorf("reading the request body: %w", err)
+	}
+	if n, _ := io.ReadFull(req.Body, make([]byte, 1)); n > 0 {
+		return fmt.Errorf("the request body is longer than its Content-Length of %d bytes", len(body))
+	}
+	return nil
 }
 
 // buffer returns n bytes for a body that is coming, and recycle takes them back

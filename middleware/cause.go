@@ -59,6 +59,7 @@ var causes = []struct {
 	{ErrEndpointLost, "endpoint_lost"},
 	{ErrAborted, "aborted"},
 	{ErrEmptyStream, "empty_stream"},
+	{ErrNotStreamed, "not_streamed"},
 	{ErrUnfinished, "unfinished"},
 	{ErrTruncated, "truncated"},
 	{ErrRedirect, "redirect"},
@@ -80,6 +81,9 @@ func cause(status int, err error) string {
 	}
 	if errors.As(err, new(reported)) || errors.As(err, new(*EngineError)) {
 		return "engine_error"
+	}
+	if errors.As(err, new(requestFault)) {
+		return "bad_request"
 	}
 	if errors.As(err, new(*canon.SizeError)) {
 		return "request_too_large"

@@ -33,6 +33,8 @@ func TestOutcomeAndCause(t *testing.T) {
 		{200, in(PhaseBody, ErrIdleTimeout), OutcomeFailed, "idle_timeout"},
 		{0, in(PhasePick, ErrTotalTimeout), OutcomeFailed, "total_timeout"},
 		{200, in(PhaseBody, ErrTruncated), OutcomeFailed, "truncated"},
+		{200, in(PhaseFirstByte, ErrNotStreamed), OutcomeFailed, "not_streamed"},
+		{0, in(PhasePrepare, requestFault{io.EOF}), OutcomeFailed, "bad_request"},
 		{200, in(PhaseBody, io.ErrUnexpectedEOF), OutcomeFailed, "connection_lost"},
 		{200, in(PhaseBody, reported{errors.New("text of the prompt")}), OutcomeFailed, "engine_error"},
 		{200, in(PhaseBody, &EngineError{Message: "text of the prompt"}), OutcomeFailed, "engine_error"},

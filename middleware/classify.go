@@ -30,10 +30,11 @@ func retryableStatus(status int) bool {
 
 // answerable tells whether the endpoint, or the way to it, is to blame for an
 // outcome or to be credited with it; a fault of the request's is not its
-// doing, nor is a limit that the caller has set for the whole call.
+// doing, nor is a limit that the caller has set for the whole call, nor what stands
+// in front of all of them and does not stream.
 func answerable(status int, err error) bool {
 	if err != nil {
-		return !errors.Is(err, ErrTotalTimeout) && !errors.As(err, new(requestFault))
+		return !errors.Is(err, ErrTotalTimeout) && !errors.Is(err, ErrNotStreamed) && !errors.As(err, new(requestFault))
 	}
 	return status < 400 || retryableStatus(status)
 }

@@ -29,6 +29,7 @@ func TestFaultsOfTheRequest(t *testing.T) {
 		"too short":  {"/files", io.NopCloser(strings.NewReader("abc")), 10, "a", "Content-Length of 10 bytes"},
 		"too long":   {"/files", io.NopCloser(strings.NewReader("abc")), 2, "a", "Content-Length of 2 bytes"},
 		"line break": {"/chat/completions", strings.NewReader(chat), int64(len(chat)), "secret\n", "the header Authorization has a control character"},
+		"long JSON":  {"/chat/completions", io.NopCloser(strings.NewReader(chat + "!")), int64(len(chat)), "a", "longer than its Content-Length"},
 		"JSON":       {"/chat/completions", io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken)), 0, "a", "prepare: reading the request body: the disk broke"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,10 +85,11 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 		return resp, nil
 	}
 	resp.Body.Close()
+	events := f.call.prompt.Stream && isEvents(body)
 	switch {
-	case len(bytes.TrimSpace(body)) == 0, endsWithConnection(resp) && !json.Valid(body):
+	case len(bytes.TrimSpace(body)) == 0, endsWithConnection(resp) && !events && !json.Valid(body):
 		return nil, f.fail(PhaseBody, io.ErrUnexpectedEOF)
-	case f.call.prompt.Stream && !reportsError(body):
+	case f.call.prompt.Stream && f.call.api != canon.Embeddings && !events && !reportsError(body):
 		err := f.fail(PhaseFirstByte, ErrNotStreamed)
 		err.retryable = false // it costs a whole answer each time
 		return nil, err
@@ -108,6 +109,13 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 	}
 	setResponseBody(resp, body)
 	return resp, nil
+}
+
+// isEvents tells whether a body is a stream of events, which some gateways call
+// application/json, and which SDKs read all the same.
+func isEvents(body []byte) bool {
+	text := bytes.TrimLeft(body, " \t\r\n")
+	return bytes.HasPrefix(text, []byte("data:")) || bytes.HasPrefix(text, []byte("event:")) || bytes.HasPrefix(text, []byte(":"))
 }
 
 // endsWithConnection tells whether nothing but its JSON says that a body is whole.

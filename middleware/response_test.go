@@ -3,6 +3,7 @@ package middleware
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"an error":           {"application/json", `{"error":{"message":"no"}}`, nil, nil, 1},
 		"a stream unlabeled": {"", event, io.ErrUnexpectedEOF, nil, 1},
 		"a stream as text":   {"text/plain", event, nil, nil, 1},
+		"a stream as JSON":   {"application/json", event, io.ErrUnexpectedEOF, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, request := range []string{chat, chatStream} {
@@ -55,6 +57,36 @@ func TestAnswersThatAreNone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What has no answer is none of these: a HEAD or an OPTIONS to a path that
+// generates, as health checks and browsers send them.
+func TestOtherMethodsHaveNoAnswer(t *testing.T) {
+	for _, method := range []string{http.MethodHead, http.MethodOptions} {
+		f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+			resp, err := status(http.StatusNoContent, "")
+			resp.Header.Del("Content-Type")
+			return resp, err
+		})
+		req, err := http.NewRequestWithContext(t.Context(), method, chatPath, nil)
+		require.NoError(t, err)
+		resp, err := f.chain(f.routing(), RetryOptions{}).RoundTrip(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusNoContent, resp.StatusCode)
+		require.Equal(t, 1, f.attempts())
+		require.Zero(t, f.inFlight())
+	}
+}
+
+// Embeddings know no streams, so one that is asked for is no fault of the answer.
+func TestEmbeddingsAreNotStreamed(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, `{"data":[]}`) })
+	resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{}), strings.Replace(chatPath, "chat/completions", "embeddings", 1), `{"model":"m","input":"a","stream":true}`)
+	require.NoError(t, err)
+	body, err := readAll(resp)
+	require.NoError(t, err)
+	require.Equal(t, `{"data":[]}`, body)
 }
 
 // Where HTTP says how long an answer is, its JSON is the caller's business.

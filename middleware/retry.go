@@ -3,8 +3,6 @@ package middleware
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -37,8 +35,9 @@ type RetryOptions struct {
 	NotFound func() bool
 }
 
-// Retry sends a failed attempt again. It is go-retryablehttp around next, with
-// the endpoints that were tried excluded by [Route], which must be below it.
+// Retry sends a failed attempt again. The first is made directly; those that
+// follow are go-retryablehttp's, with the endpoints that were tried excluded by
+// [Route], which must be below it.
 //
 // A Retry-After is about the endpoint that sent it. While there is another one
 // that the call has not tried, that is asked at once, and [Route] leaves the
@@ -118,7 +117,7 @@ func (m *retrier) roundTrip(req *http.Request, c *call) (*http.Response, error) 
 		resp, err = m.again(req, c, resp, err)
 	}
 	if err != nil {
-		return nil, m.final(req.Context(), c, err)
+		return nil, final(c, err)
 	}
 	if resp.StatusCode >= 400 {
 		resp.Header.Set("X-Should-Retry", "false")
@@ -168,12 +167,11 @@ func (m *retrier) again(req *http.Request, c *call, resp *http.Response, failed 
 	return client.Do(r)
 }
 
-// final turns the error of go-retryablehttp into the one that the caller gets.
-func (m *retrier) final(ctx context.Context, c *call, err error) error {
-	// The inner http.Client wraps the error in a *url.Error; the caller's
-	// own http.Client will do it again.
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+// final turns what the attempts have ended with into the error that the caller gets.
+func final(c *call, err error) error {
+	// The http.Client in go-retryablehttp wraps the error in a *url.Error; the
+	// caller's own will do it again. One further down says what happened.
+	if wrapped, ok := err.(*url.Error); ok {
 		err = wrapped.Err
 	}
 	var typed *Error
@@ -194,7 +192,7 @@ func replayable(req *http.Request, c *call) (*http.Request, bool, error) {
 	switch {
 	case req.Method == http.MethodGet || req.Method == http.MethodHead:
 		return req, req.Body == nil || req.Body == http.NoBody, nil
-	case c.api == canon.Unknown || req.Method != http.MethodPost:
+	case c.api == canon.Unknown:
 		return req, false, nil
 	case c.body != nil:
 		return req, true, nil
@@ -203,8 +201,8 @@ func replayable(req *http.Request, c *call) (*http.Request, bool, error) {
 	}
 	defer req.Body.Close()
 	body := make([]byte, req.ContentLength)
-	if _, err := io.ReadFull(req.Body, body); err != nil {
-		return nil, false, fmt.Errorf("reading the request body: %w", err)
+	if err := readWhole(req, body); err != nil {
+		return nil, false, err
 	}
 	c.body = body
 	out := req.WithContext(req.Context())

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -373,4 +374,16 @@ func TestNoEndpointServesTheModel(t *testing.T) {
 	require.ErrorIs(t, err, affinity.ErrModelNotServed)
 	require.ErrorContains(t, err, "x, y")
 	require.Zero(t, f.attempts())
+}
+
+// The error that says most stays: neither what go-retryablehttp wraps around it nor
+// what a transport has put into it.
+func TestFinalErrorIsTheTypedOne(t *testing.T) {
+	typed := &Error{Phase: PhaseConnect, Err: errors.Join(ErrConnectTimeout, &url.Error{Op: "Post", URL: "http://a", Err: io.EOF})}
+	require.Equal(t, error(typed), final(&call{}, typed))
+	require.Equal(t, error(typed), final(&call{}, &url.Error{Op: "Post", URL: "http://b", Err: typed}))
+	var e *Error
+	require.ErrorAs(t, final(&call{}, &url.Error{Op: "Post", URL: "http://b", Err: context.Canceled}), &e)
+	require.Equal(t, PhaseFirstByte, e.Phase)
+	require.ErrorIs(t, e, context.Canceled)
 }

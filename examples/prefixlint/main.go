@@ -63,7 +63,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	case 1:
 		err = lintLog(r, flags.Arg(0), in, out, errs, *asJSON)
 	case 2:
-		err = compare(r, flags.Arg(0), flags.Arg(1), out, *asJSON)
+		err = compare(r, flags.Arg(0), flags.Arg(1), in, out, *asJSON)
 	default:
 		fmt.Fprint(errs, usage)
 		return 2
@@ -113,12 +113,12 @@ type comparison struct {
 	Second     []canon.Finding  `json:"second"`
 }
 
-func compare(r reader, first, second string, out io.Writer, asJSON bool) error {
-	a, err := r.file(first)
+func compare(r reader, first, second string, in io.Reader, out io.Writer, asJSON bool) error {
+	a, err := r.file(first, in)
 	if err != nil {
 		return err
 	}
-	b, err := r.file(second)
+	b, err := r.file(second, in)
 	if err != nil {
 		return err
 	}

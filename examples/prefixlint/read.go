@@ -48,7 +48,7 @@ func (l *leftOut) add(line int, err error) {
 func (r reader) log(name string, in io.Reader) (all []request, bad leftOut, err error) {
 	f, err := logfile.Open(name, in)
 	if err != nil {
-		return nil, bad, fmt.Errorf("%s: %w", name, err)
+		return nil, bad, err
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
@@ -94,16 +94,19 @@ func (r reader) log(name string, in io.Reader) (all []request, bad leftOut, err 
 	return all, bad, nil
 }
 
-// file reads one request out of a file of its own.
-func (r reader) file(name string) (request, error) {
-	f, err := logfile.Open(name, nil)
+// file reads one request out of a file of its own, or standard input for "-".
+func (r reader) file(name string, in io.Reader) (request, error) {
+	f, err := logfile.Open(name, in)
 	if err != nil {
 		return request{}, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, logfile.MaxLine))
+	text, err := io.ReadAll(io.LimitReader(f, logfile.MaxLine+1))
 	if err != nil {
 		return request{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > logfile.MaxLine {
+		return request{}, fmt.Errorf("%s is longer than %d MiB; want one request", name, logfile.MaxLine>>20)
 	}
 	q, err := r.request(bytes.TrimSpace(text))
 	if err != nil {

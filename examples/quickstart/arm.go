@@ -45,7 +45,7 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page
 		return result{}, err
 	}
 	defer c.Close()
-	if c.Stats().Strategy != policy {
+	if c.Stats().Strategy != policy { // nothing else changes what was asked for
 		return result{}, errors.New("PREFIXWISE_DISABLED turns prefix routing off, so there is nothing to compare; unset it")
 	}
 	page.show(c)
@@ -69,8 +69,10 @@ func runArm(ctx context.Context, s settings, m mix, policy client.Strategy, page
 	}
 	threads.Wait()
 	stop()
-	if log != nil && ctx.Err() == nil {
-		if err := a.record(log); err != nil {
+	if log != nil {
+		if ctx.Err() != nil {
+			os.Remove(log.Name()) // rather than a part that looks like the whole
+		} else if err := errors.Join(a.record(log), log.Close()); err != nil {
 			return result{}, err
 		}
 	}

@@ -3,8 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
-	"os"
+	"io"
 
 	"github.com/sashabaranov/go-openai"
 )
@@ -21,9 +20,9 @@ type logged struct {
 	} `json:"usage"`
 }
 
-// record writes what was sent and answered, one request a line, and closes f.
-func (a *arm) record(f *os.File) error {
-	buffer := bufio.NewWriter(f)
+// record writes what was sent and answered, one request a line.
+func (a *arm) record(w io.Writer) error {
+	buffer := bufio.NewWriter(w)
 	lines := json.NewEncoder(buffer)
 	for _, answer := range a.done {
 		if answer.err != nil {
@@ -32,8 +31,8 @@ func (a *arm) record(f *os.File) error {
 		l := logged{Timestamp: answer.at.Seconds(), Session: answer.session, Body: answer.request}
 		l.Usage.Prompt, l.Usage.Completion = answer.prompt, answer.written
 		if err := lines.Encode(l); err != nil {
-			return errors.Join(err, f.Close())
+			return err
 		}
 	}
-	return errors.Join(buffer.Flush(), f.Close())
+	return buffer.Flush()
 }

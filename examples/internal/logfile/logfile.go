@@ -5,6 +5,7 @@ package logfile
 import (
 	"bufio"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"os"
 )
@@ -22,11 +23,14 @@ type File struct {
 // Close closes the file.
 func (f *File) Close() error { return f.close() }
 
-// Open opens a file; "-" is stdin, which Close leaves open.
+// Open opens a file; "-" is stdin, which Close leaves open. Errors name the file.
 func Open(name string, stdin io.Reader) (*File, error) {
 	if name == "-" {
 		in, err := Decode(stdin)
-		return &File{in, func() error { return nil }}, err
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		return &File{in, func() error { return nil }}, nil
 	}
 	file, err := os.Open(name)
 	if err != nil {
@@ -35,7 +39,7 @@ func Open(name string, stdin io.Reader) (*File, error) {
 	in, err := Decode(file)
 	if err != nil {
 		file.Close()
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return &File{in, file.Close}, nil
 }
