@@ -168,7 +168,7 @@ func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outl
 		if look != nil {
 			memory = look.memory * float64(len(g.up))
 		}
-		dominant := req.dominated(at)
+		dominant := r.heads.several() && req.dominated(at)
 		if few := r.heads.spread(hits, len(g.up), memory, dominant); few < len(g.up) {
 			head, spread = mix(c.scope.head(req)), few // and not all that are available
 			if ord.alone = few == 1 && dominant; ord.alone {
@@ -195,7 +195,7 @@ func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outl
 
 // dominated tells whether the head, which ends at a boundary, is most of the
 // prompt, as a document is. It goes by the prompt alone, so that every process
-// finds the same whatever it has learned; when a conversation outgrows its head,
+// finds the same whatever it has learned of lengths; when a conversation outgrows its head,
 // its home changes, once. A session belongs together whatever is in it.
 func (r *Request) dominated(at int) bool {
 	return r.Session == "" && 2*r.Boundaries[at].Bytes > r.Boundaries[len(r.Boundaries)-1].Bytes

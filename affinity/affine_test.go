@@ -66,11 +66,31 @@ func question(document, i uint64) Request {
 	return Request{Head: document, Root: own, Boundaries: []Boundary{{Hash: document, Bytes: 40_000}, {Hash: own, Bytes: 40_200}}}
 }
 
+// seeHead lets a router see a head, so that another one is not the only one.
+func seeHead(r *Router) { r.heads.note(1<<40, 1) }
+
+// What begins with the only head that there is, is spread from the first request
+// on; of several, each stays on one endpoint until it is in demand.
+func TestTheOnlyHeadIsSpread(t *testing.T) {
+	for _, several := range []bool{false, true} {
+		r := newRouter(t, Options{IndexBytes: 1 << 16}, fleet(4)...)
+		if several {
+			seeHead(r)
+		}
+		homes := map[string]bool{}
+		for i := range uint64(headUses) {
+			homes[pick(t, r, question(1, i)).Home()] = true
+		}
+		require.Equal(t, several, len(homes) == 1, "%v", homes)
+	}
+}
+
 // A document that came to live elsewhere than at home stays there: its next
 // questions are no reason to compute it a second time.
 func TestDocumentsStayWhereTheyAre(t *testing.T) {
 	for document := uint64(1); document <= 20; document++ {
 		r := newRouter(t, Options{IndexBytes: 1 << 16}, fleet(4)...)
+		seeHead(r)
 		q := question(document, 0)
 		l := pick(t, r, q)
 		home := l.Endpoint()
@@ -118,6 +138,7 @@ func TestQuestionsWaitForTheirDocument(t *testing.T) {
 		at := func(wait float64) (reason Reason) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRouter(t, Options{IndexBytes: 1 << 12}, fleet(4)...)
+				seeHead(r)
 				q := question(document, 0)
 				l := pick(t, r, q)
 				l.Release(Outcome{Status: 503, Boundaries: q.Boundaries})
@@ -305,6 +326,7 @@ func BenchmarkAffine(b *testing.B) {
 func TestOneThatIsDownTakesOnlyItsOwnAlong(t *testing.T) {
 	es := fleet(6)
 	r := newRouter(t, Options{IndexBytes: 1 << 16}, es...)
+	seeHead(r)
 	ask := func(root uint64) *Lease {
 		l := pick(t, r, Request{Head: 9, Root: root, Boundaries: []Boundary{{Hash: 9, Bytes: 40_000}, {Hash: mix(root), Bytes: 40_200}}})
 		l.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: 10_000})

@@ -48,6 +48,7 @@
 // requests wait for that, for about as long as making another takes. Each process
 // counts its own requests: many that send few of them meet on few endpoints, which
 // only the waits that the gauges show, and their own requests in flight, spread.
+// A head that is the only one that a process has seen is not confined.
 //
 // An application that carries the endpoint of a conversation's last turn along
 // ([Request.Last]) tells what no client can know otherwise: in replays it is

@@ -19,9 +19,12 @@ import (
 // Where the head is most of a prompt, as a document is that questions are asked
 // about, each copy of it must be used as well: a fleet with room for all is no
 // reason to compute every document everywhere. It gets its share of the requests
-// once this process has seen headUses of them for each copy.
+// once this process has seen headUses of them for each copy. That does not hold
+// for a head that is the only one: agents that all begin with one system text,
+// which is most of their first prompts, would begin on one endpoint, and stay.
 type heads struct {
 	cells [maxHeads]headCell
+	kinds atomic.Int32  // cells in use
 	count atomic.Uint32 // requests since the last sweep
 
 	// As of the last sweep.
@@ -55,6 +58,7 @@ func (h *heads) note(key uint64, tokens int) uint32 {
 		c := &h.cells[(at+i)%maxHeads]
 		k := c.key.Load()
 		if k == 0 && c.key.CompareAndSwap(0, key) {
+			h.kinds.Add(1)
 			k = key
 		}
 		if k == key || c.key.Load() == key {
@@ -89,6 +93,7 @@ func (h *heads) sweep() {
 		}
 		if n == 0 {
 			c.key.Store(0)
+			h.kinds.Add(-1)
 			continue
 		}
 		hits += uint64(n)
@@ -99,6 +104,9 @@ func (h *heads) sweep() {
 	h.tokens.Store(tokens)
 	h.hits.Store(hits)
 }
+
+// several tells whether there are more heads than one.
+func (h *heads) several() bool { return h.kinds.Load() > 1 }
 
 // due tells whether so many requests have come since the last sweep that the
 // next one is due, whatever the time.

@@ -46,10 +46,7 @@ func TestPricedPicksFollowTheOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		es := endpoints(1, rapid.Bool().Draw(rt, "weights")).Draw(rt, "endpoints")
 		q := prompt(rt)
-		head, key := q.Keys()
-		if len(q.Boundaries) == 1 && q.Session == "" && head != 0 {
-			key = head // which is all of the prompt: the first to use it goes where it belongs
-		}
+		_, key := q.Keys()
 		home := pricedHome(t, es, q)
 		require.Equal(rt, Order(key, es)[0], home)
 		require.Equal(rt, home, pricedHome(t, rapid.Permutation(es).Draw(rt, "permuted"), q), "the order of the input does not matter")
@@ -60,8 +57,9 @@ func TestPricedPicksFollowTheOrder(t *testing.T) {
 	})
 }
 
-// What a router has learned of other prompts does not move this one: processes
-// of any age agree, and the second of two equal requests follows the first.
+// What a router has learned of other prompts' lengths does not move this one:
+// processes that have seen as many heads agree, and the second of two equal
+// requests follows the first.
 func TestHomesDoNotDependOnWhatWasLearned(t *testing.T) {
 	es := fleet(8)
 	for _, tokens := range []int{50, 3000, 1_000_000} {
