@@ -32,14 +32,16 @@ func TestReplayAgrees(t *testing.T) {
 	for i := range m.instances {
 		names = append(names, fmt.Sprintf("sim-%d", i))
 	}
-	for _, policy := range []string{"random", "affinity"} {
+	// Random lots spread by more than what is to be shown: two runs of this mix have
+	// been up to 4 points from the mean. The whole mix is in the replay's README.
+	for policy, within := range map[string]float64{"random": .06, "affinity": .03} {
 		replay := exec.CommandContext(t.Context(), "go", "run", "../replay", "-trace", file+"-"+policy+".jsonl", "-policies", policy,
 			"-json", "-clients", "1", "-seeds", "5", "-names", strings.Join(names, ","), "-cache", fmt.Sprint(m.cacheTokens), "-speed", fmt.Sprint(m.speed))
 		replay.Stdout, replay.Stderr = &out, &say
 		require.NoError(t, replay.Run(), say.String())
 		simulated := hitRates(t, &out)
 		t.Logf("%s: %.3f over HTTP, %.3f simulated", policy, overHTTP[policy], simulated[policy])
-		require.InDelta(t, overHTTP[policy], simulated[policy], .03, policy)
+		require.InDelta(t, overHTTP[policy], simulated[policy], within, policy)
 	}
 }
 
