@@ -60,8 +60,9 @@ type Outcome struct {
 	// that. It needs [Options.Ejection].
 	Aside time.Duration
 	// Boundaries are the request's. When the endpoint has refused it, or could not
-	// be reached, it is no longer taken to have what it had only from this
-	// request. Nil leaves that to the next response's CachedTokens.
+	// be reached, it is no longer taken to have what it did not have before this
+	// request, though others that begin alike may have gone there since. Nil
+	// leaves that to the next response's CachedTokens.
 	Boundaries []Boundary
 	// Remote says that the endpoint or the way to it is answerable for the
 	// outcome: a local cancellation is not remote.
