@@ -27,6 +27,7 @@ func BenchmarkPickPrompt(b *testing.B) {
 // releases: pick-ns/op.
 func BenchmarkPickPromptOnly(b *testing.B) {
 	r, conversations := promptBench(b, 8, 4)
+	b.ResetTimer()
 	b.ReportAllocs()
 	var leases [8]Lease
 	var spent time.Duration
