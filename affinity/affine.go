@@ -7,9 +7,9 @@ import (
 
 // affine is the strategy Affinity: the cheapest of the first of the conversation's
 // order (four, or two where clients must agree) and the endpoints that this router
-// itself has sent more of the prompt to. See price.go for what costs, gauges.go and booking.go for
-// how waits are known, index.go for who has what, heads.go for how far a system
-// text spreads.
+// itself has sent more of the prompt to. See price.go for what costs, gauges.go
+// and booking.go for how waits are known, index.go and recall.go for who has what,
+// heads.go for how far a system text spreads.
 func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now time.Duration) {
 	head := headIndex(req)
 	var t trail
@@ -195,8 +195,8 @@ func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outl
 
 // dominated tells whether the head, which ends at a boundary, is most of the
 // prompt, as a document is. It goes by the prompt alone, so that every process
-// finds the same whatever it has learned of lengths; when a conversation outgrows its head,
-// its home changes, once. A session belongs together whatever is in it.
+// finds the same whatever it has learned of lengths; when a conversation outgrows
+// its head, its home changes, once. A session belongs together whatever is in it.
 func (r *Request) dominated(at int) bool {
 	return r.Session == "" && 2*r.Boundaries[at].Bytes > r.Boundaries[len(r.Boundaries)-1].Bytes
 }

@@ -194,13 +194,11 @@ func largest(found []*slot, slots []slot, seed uint64) {
 // shift puts the first endpoint that keeps the key first: one with too much
 // inflow hands on some of its keys.
 func (o *order) shift(key uint64, now time.Duration) {
-	for i := range o.n {
-		s := o.slots[i]
+	for _, s := range o.slots[:o.n] {
 		if handsOn(s.tally.inflow(now), draw(mix(key+handOnDomain), s.idHash)) {
 			continue
 		}
-		copy(o.slots[1:i+1], o.slots[:i])
-		o.slots[0] = s
+		o.first(s)
 		return
 	}
 }

@@ -42,10 +42,9 @@
 // sent where, of hashes only; what it refused is taken back. And the fleet's KV
 // memory, which the gauges tell as well, decides on how many endpoints a head
 // (tools and system text) may live: many long heads on few small caches are divided
-// among them. A head that
-// is most of a prompt, as a document is, gets another copy for every eight
-// requests only, however much room there is; and while it has one copy, its
-// requests wait for that, for about as long as making another takes. Each process
+// among them. A head that is most of a prompt, as a document is, gets another copy
+// for every eight requests only, however much room there is; and while it has one
+// copy, its requests wait for that, for about as long as making another takes. Each process
 // counts its own requests: many that send few of them meet on few endpoints, which
 // only the waits that the gauges show, and their own requests in flight, spread.
 // A head that is the only one that a process has seen is not confined.
