@@ -20,21 +20,21 @@ func TestReplayAgrees(t *testing.T) {
 	t.Setenv("PREFIXWISE_ENDPOINTS", "")
 	file := filepath.Join(t.TempDir(), "requests")
 	// Instances have the same names in both, so hashes put things in the same
-	// places. What else is chance, several runs of a larger mix even out.
+	// places. The engines are slow enough that what HTTP takes counts for little
+	// beside prefill, which the placement weighs.
 	m := small
-	m.chats, m.agents, m.readers, m.desks, m.cacheTokens, m.span = 3*m.chats, 3*m.agents, 3*m.readers, 3*m.desks, 3*m.cacheTokens, 3*time.Second
+	m.chats, m.agents, m.readers, m.desks, m.cacheTokens = 3*m.chats, 3*m.agents, 3*m.readers, 3*m.desks, 3*m.cacheTokens
+	m.span, m.speed = 6*time.Second, 20
 	var out, say bytes.Buffer
-	for range 2 {
-		require.Zero(t, run(t.Context(), []string{"-json", "-record", file}, m, &out, &say), say.String())
-	}
+	require.Zero(t, run(t.Context(), []string{"-json", "-record", file}, m, &out, &say), say.String())
 	overHTTP := hitRates(t, &out)
 	var names []string
 	for i := range m.instances {
 		names = append(names, fmt.Sprintf("sim-%d", i))
 	}
-	// Random lots spread by more than what is to be shown: two runs of this mix have
-	// been up to 4 points from the mean. The whole mix is in the replay's README.
-	for policy, within := range map[string]float64{"random": .06, "affinity": .03} {
+	// Random lots alone have a standard deviation of over one point in a run of this
+	// mix. The whole mix is in the replay's README.
+	for policy, within := range map[string]float64{"random": .05, "affinity": .03} {
 		replay := exec.CommandContext(t.Context(), "go", "run", "../replay", "-trace", file+"-"+policy+".jsonl", "-policies", policy,
 			"-json", "-clients", "1", "-seeds", "5", "-names", strings.Join(names, ","), "-cache", fmt.Sprint(m.cacheTokens), "-speed", fmt.Sprint(m.speed))
 		replay.Stdout, replay.Stderr = &out, &say

@@ -54,10 +54,10 @@
 // a token.
 //
 // Logs of requests, and agents' trajectories, have text. Package canon finds the
-// boundaries at which their prompts can be shared, as in the client; what two
-// prompts share beyond their last common boundary is not counted. A recording of
-// middleware.Recorder has these boundaries and no text. Lengths in tokens are those
-// of the log's usage, or a token is 4 bytes.
+// boundaries at which their prompts can be shared, as in the client. What two
+// prompts share beyond their last common boundary is counted for chats only, and only
+// when the log has usage. A recording of middleware.Recorder has these boundaries
+// and no text. Lengths in tokens are those of the log's usage, or a token is 4 bytes.
 //
 // gen:heads, gen:chat and gen:documents make traffic instead (see generate.go).
 //

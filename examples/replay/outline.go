@@ -7,6 +7,7 @@ import (
 
 	"github.com/prefixwise/prefixwise/affinity"
 	"github.com/prefixwise/prefixwise/canon"
+	"github.com/prefixwise/prefixwise/internal/vllmsim"
 )
 
 // An outline is what is known of a prompt that came as text or was recorded: the
@@ -55,56 +56,112 @@ const leastBytesPerToken, mostBytesPerToken = .25, 64
 // defaultBytesPerToken is about what English text has with current tokenizers.
 const defaultBytesPerToken = 4.0
 
+// A mark is a place in a prompt that is known by the hash of all before it.
+type mark struct {
+	hash uint64
+	at   float64 // bytes before it
+}
+
+// markTokens is how far apart the marks of a text lie that the simulator's
+// tokenizer has read. It divides vLLM's default block.
+const markTokens = 8
+
+// marks returns places that other prompts have as well when they are the same up
+// to there, the last of them its end: its boundaries or, of a chat that is to be
+// read, every few tokens of what an engine would see.
+func (o *outline) marks(read bool) []mark {
+	var tokens []uint32
+	if read {
+		tokens = o.chatTokens()
+	}
+	if len(tokens) == 0 {
+		marks := make([]mark, len(o.boundaries))
+		for i, b := range o.boundaries {
+			marks[i] = mark{b.Hash, float64(b.Bytes)}
+		}
+		return marks
+	}
+	each := float64(o.bytes()) / float64(len(tokens))
+	var marks []mark
+	for i, h := range vllmsim.BlockHashes(nil, o.boundaries[0].Hash, tokens, markTokens) {
+		marks = append(marks, mark{h, float64((i+1)*markTokens) * each})
+	}
+	if len(tokens)%markTokens != 0 {
+		marks = append(marks, mark{o.boundaries[len(o.boundaries)-1].Hash, float64(o.bytes())})
+	}
+	return marks
+}
+
+// chatTokens returns what the simulator would read, or nil where that is no chat
+// or the text is not known.
+func (o *outline) chatTokens() []uint32 {
+	if o.api != canon.Chat || o.body == nil || len(o.boundaries) == 0 {
+		return nil
+	}
+	tokens, err := vllmsim.ChatPrompt(o.body)
+	if err != nil { // such as a kind of content that only the real engine reads
+		return nil
+	}
+	return tokens
+}
+
 // cutText gives the requests that have an outline their length in tokens and
-// the hashes of their blocks. A boundary lies so many tokens deep as the first
+// the hashes of their blocks. A mark lies so many tokens deep as the first
 // request that has it says: by the count of an engine where that is known, or at
 // so many bytes to a token. So equal prefixes come out equal. A block is known by
-// the next boundary after its end: what two prompts share beyond their last
-// common boundary does not count.
+// the next mark after its end: what two prompts share beyond their last common
+// mark does not count. Texts are read for more marks than a client has where it
+// is known how long they are for an engine; without, a log comes to the same as
+// its recording.
 func (t *trace) cutText(bytesPerToken float64, block int) {
 	if bytesPerToken == 0 {
 		return
 	}
 	t.block, t.bytesPerToken = block, bytesPerToken
+	counted := slices.ContainsFunc(t.requests, func(r *request) bool { return r.outline != nil && r.outline.tokens > 0 })
 	depths := map[uint64]float64{} // in tokens, by hash
 	for _, r := range t.requests {
 		o := r.outline
 		if o == nil {
 			continue
 		}
-		ends := o.depths(depths, bytesPerToken)
+		marks := o.marks(counted)
+		ends := o.depths(marks, depths, bytesPerToken)
 		r.prompt = max(1, int(math.Round(ends[len(ends)-1])))
 		r.hashes = make([]uint64, r.prompt/block)
 		for k := range r.hashes {
-			i, _ := slices.BinarySearch(ends, float64((k+1)*block))
+			i, _ := slices.BinarySearch(ends, float64((k+1)*block)-rounding)
 			i = min(i, len(ends)-1)
-			r.hashes[k] = mix(o.boundaries[i].Hash^uint64(k)<<40) | 1
+			r.hashes[k] = mix(marks[i].hash^uint64(k)<<40) | 1
 		}
 	}
 }
 
-// depths returns how many tokens lie before each boundary, and enters the new
-// ones into known.
-func (o *outline) depths(known map[uint64]float64, bytesPerToken float64) []float64 {
-	ends := make([]float64, len(o.boundaries))
-	n, at, bytes := 0, 0.0, 0
+// rounding is more tokens than divisions lose.
+const rounding = 1e-3
+
+// depths returns how many tokens lie before each mark, and enters the new ones
+// into known.
+func (o *outline) depths(marks []mark, known map[uint64]float64, bytesPerToken float64) []float64 {
+	ends := make([]float64, len(marks))
+	n, at, bytes := 0, 0.0, 0.0
 	for n < len(ends) {
-		depth, ok := known[o.boundaries[n].Hash]
+		depth, ok := known[marks[n].hash]
 		if !ok {
 			break
 		}
 		at = max(at, depth)
-		ends[n], bytes = at, o.boundaries[n].Bytes
+		ends[n], bytes = at, marks[n].at
 		n++
 	}
 	ratio := bytesPerToken
-	if rest := float64(o.bytes() - bytes); o.tokens > 0 && rest > 0 {
+	if rest := float64(o.bytes()) - bytes; o.tokens > 0 && rest > 0 {
 		ratio = plausible(rest / max(float64(o.tokens)-at, 1))
 	}
 	for ; n < len(ends); n++ {
-		at += float64(o.boundaries[n].Bytes-bytes) / ratio
-		ends[n], bytes = at, o.boundaries[n].Bytes
-		known[o.boundaries[n].Hash] = at
+		at += (marks[n].at - bytes) / ratio
+		ends[n], bytes = at, marks[n].at
+		known[marks[n].hash] = at
 	}
 	return ends
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/prefixwise/prefixwise/internal/vllmsim"
 	"github.com/prefixwise/prefixwise/middleware"
 )
 
@@ -33,6 +34,48 @@ func body(turns int) string {
 		messages = append(messages, fmt.Sprintf(`{"role":"user","content":%q},{"role":"assistant","content":"Yes."}`, strings.Repeat(fmt.Sprint("question ", i, " "), 20)))
 	}
 	return `{"model":"m","messages":[` + strings.Join(messages, ",") + `,{"role":"user","content":"and now?"}],"max_tokens":30}`
+}
+
+// Two prompts share their text up to where it parts, not only up to the last
+// boundary that a client has, when it is known how long they are.
+func TestSharedText(t *testing.T) {
+	chat := func(end string) string {
+		return fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, strings.Repeat("the same text ", 40)+end)
+	}
+	bodies := []string{chat(strings.Repeat("and one end ", 20)), chat(strings.Repeat("or another one ", 20))}
+	var tokens [2][]uint32
+	for i, b := range bodies {
+		var err error
+		tokens[i], err = vllmsim.ChatPrompt([]byte(b))
+		require.NoError(t, err)
+	}
+	same := 0
+	for tokens[0][same] == tokens[1][same] {
+		same++
+	}
+	require.Greater(t, same, 100)
+	for name, c := range map[string]struct{ counted, off float64 }{
+		"by this tokenizer":    {1, 0},
+		"by one that is finer": {1.3, markTokens * 1.3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines []string
+			for i, b := range bodies {
+				lines = append(lines, fmt.Sprintf(`{"timestamp":%d,"body":%s,"usage":{"prompt_tokens":%d}}`, i, b, int(c.counted*float64(len(tokens[i])))))
+			}
+			got := read(t, lines...)
+			for i, r := range got.requests {
+				require.Equal(t, int(c.counted*float64(len(tokens[i]))), r.prompt)
+			}
+			shared := inCommon(got.requests[0].hashes, got.requests[1].hashes) * got.block
+			exact := c.counted * float64(same)
+			require.LessOrEqual(t, float64(shared), exact)
+			require.Greater(t, float64(shared), exact-c.off-float64(got.block))
+		})
+	}
+	salted := strings.Replace(bodies[0], `"model"`, `"cache_salt":"mine","model"`, 1)
+	got := read(t, `{"ts":1,"body":`+bodies[0]+`,"usage":{"prompt_tokens":200}}`, `{"ts":2,"body":`+salted+`,"usage":{"prompt_tokens":200}}`)
+	require.Zero(t, inCommon(got.requests[0].hashes, got.requests[1].hashes), "caches are apart")
 }
 
 // The same two turns of a conversation, written down in all the ways that are known.
