@@ -236,7 +236,7 @@ func (r *route) try(c *call) (lease affinity.Lease, ep discovery.Endpoint, err e
 			return lease, ep, nil
 		}
 		want.Tried = append(want.Tried[:len(want.Tried):len(want.Tried)], lease.Endpoint())
-		lease.Release(affinity.Outcome{PromptTokens: -1, CachedTokens: -1})
+		lease.Release(affinity.Outcome{PromptTokens: -1, CachedTokens: -1, Boundaries: want.Boundaries})
 	}
 	return affinity.Lease{}, ep, affinity.ErrNoEndpoints
 }
