@@ -185,24 +185,24 @@ func invalidAt(b []byte) int {
 	return i
 }
 
-// hex4 reads four hexadecimal digits at i, or returns -1.
+// hex4 reads four hexadecimal digits at i, or returns a negative number.
 func hex4(src []byte, i int) rune {
 	if i+4 > len(src) {
 		return -1
 	}
-	var r rune
-	for _, c := range src[i : i+4] {
-		switch {
-		case c-'0' <= 9:
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
+	d := src[i : i+4 : i+4]
+	return rune(hexDigit[d[0]])<<12 | rune(hexDigit[d[1]])<<8 | rune(hexDigit[d[2]])<<4 | rune(hexDigit[d[3]])
 }
+
+// hexDigit has the value of each hexadecimal digit, and -1 for other bytes.
+var hexDigit = func() (value [256]int8) {
+	for i := range value {
+		value[i] = -1
+	}
+	for i, c := range []byte("0123456789ABCDEF") {
+		value[c], value[c|0x20] = int8(i), int8(i) // a digit has that bit
+	}
+	return value
+}()
 
 func isLowerHex(c byte) bool { return c < 'A' || c > 'F' }
