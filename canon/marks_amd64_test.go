@@ -145,6 +145,7 @@ func TestScanStringNearAndFar(t *testing.T) {
 		require.Equal(t, bare.nodes, fresh.nodes, "%q", src)
 		require.Equal(t, bare.diag, marked.diag)
 		require.Equal(t, bare.untidy, marked.untidy)
+		require.Equal(t, bare.odd, marked.odd)
 		if end > 0 {
 			spelled := src[start : end-1]
 			require.Equal(t, len(appendDecoded(nil, spelled)), int(bare.nodes[0].aux), "%q", spelled)

@@ -2,6 +2,7 @@ package canon
 
 import (
 	"slices"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -60,26 +61,33 @@ func (p *parser) scanOddString(i int) (at, removed int, flags uint8) {
 			return p.fail(NotJSON, i, "control character in a string"), 0, 0
 		}
 		switch escapeClass[src[i+1]] {
+		case plainEscape:
+			removed++
+			i += 2
 		case slashEscape:
+			p.odd = append(p.odd, oddEscape{uint32(i), uint32(i + 2), '/'})
 			flags |= flagRespell
 			removed++
 			i += 2
 		case unicodeEscape:
-			size, text, canonical := p.scanUnicode(i)
-			if size < 0 {
-				return -1, 0, 0
+			text, size := p.scanUnicode(i)
+			if text < 0 {
+				return p.fail(NotJSON, i+size, "bad \\u escape"), 0, 0
 			}
-			if !canonical {
+			if text >= ' ' || shortEscape(byte(text)) != 0 || !isLowerHex(src[i+5]) {
+				p.odd = append(p.odd, oddEscape{uint32(i), uint32(i + size), text})
 				flags |= flagRespell
 			}
-			removed += size - text
+			removed += size - utf8.RuneLen(text)
 			i += size
 		default:
 			return p.fail(NotJSON, i, "unknown escape"), 0, 0
 		}
-		var plain int
-		i, plain = p.skim(i)
-		removed += plain
+		if i < len(src) && src[i] != '\\' { // where all but ASCII is escaped, one follows another
+			var plain int
+			i, plain = p.skim(i)
+			removed += plain
+		}
 	}
 }
 
@@ -95,31 +103,27 @@ const (
 	unicodeEscape            // \u
 )
 
-// scanUnicode reads the \u escape at i. It returns the bytes the escape takes
-// (a surrogate pair is one escape), the bytes of its text, and whether it is
-// the canonical spelling; size is -1 after a fatal fault.
-func (p *parser) scanUnicode(i int) (size, text int, canonical bool) {
-	r := hex4(p.src, i+2)
-	if r < 0 {
-		return p.fail(NotJSON, i, "bad \\u escape"), 0, false
-	}
-	if r < ' ' {
-		return 6, 1, shortEscape(byte(r)) == 0 && isLowerHex(p.src[i+5])
-	}
-	if r < 0xD800 || r > 0xDFFF {
-		return 6, utf8.RuneLen(r), false
-	}
-	if r < 0xDC00 && i+7 < len(p.src) && p.src[i+6] == '\\' && p.src[i+7] == 'u' {
+// scanUnicode reads the \u escape at i, or the two of a surrogate pair. It
+// returns the character and the bytes that spell it. A negative one is a fault,
+// and size is how far it is.
+func (p *parser) scanUnicode(i int) (text rune, size int) {
+	text = hex4(p.src, i+2)
+	switch {
+	case text < 0:
+		return text, 0
+	case text&^0x7FF != 0xD800:
+		return text, 6
+	case text < 0xDC00 && i+7 < len(p.src) && p.src[i+6] == '\\' && p.src[i+7] == 'u':
 		low := hex4(p.src, i+8)
 		if low < 0 {
-			return p.fail(NotJSON, i+6, "bad \\u escape"), 0, false
+			return low, 6
 		}
-		if low >= 0xDC00 && low <= 0xDFFF {
-			return 12, 4, false
+		if low&^0x3FF == 0xDC00 {
+			return utf16.DecodeRune(text, low), 12
 		}
 	}
 	p.note(LoneSurrogate, i, uint32(len(p.nodes)), "unpaired surrogate escape")
-	return 6, 3, false
+	return utf8.RuneError, 6
 }
 
 // scanNumber scans the number at i and appends its node.
@@ -185,24 +189,24 @@ func invalidAt(b []byte) int {
 	return i
 }
 
-// hex4 reads four hexadecimal digits at i, or returns -1.
+// hex4 reads four hexadecimal digits at i, or returns a negative number.
 func hex4(src []byte, i int) rune {
 	if i+4 > len(src) {
 		return -1
 	}
-	var r rune
-	for _, c := range src[i : i+4] {
-		switch {
-		case c-'0' <= 9:
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
+	d := src[i : i+4 : i+4]
+	return rune(hexDigit[d[0]])<<12 | rune(hexDigit[d[1]])<<8 | rune(hexDigit[d[2]])<<4 | rune(hexDigit[d[3]])
 }
+
+// hexDigit has the value of each hexadecimal digit, and -1 for other bytes.
+var hexDigit = func() (value [256]int8) {
+	for i := range value {
+		value[i] = -1
+	}
+	for i, c := range []byte("0123456789ABCDEF") {
+		value[c], value[c|0x20] = int8(i), int8(i) // a digit has that bit
+	}
+	return value
+}()
 
 func isLowerHex(c byte) bool { return c < 'A' || c > 'F' }
