@@ -125,6 +125,8 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 		f.expectStream()
 	}
 	f.replayable = c.api != canon.Unknown || req.Method == http.MethodGet || req.Method == http.MethodHead
+	f.plain = c.prompt.Body != nil && c.prompt.Diagnosis.Code == canon.OK && !c.prompt.Stream &&
+		!strings.Contains(req.Header.Get("Accept"), "text/event-stream")
 	if c.prompt.Body == nil {
 		watchUpload(out)
 	}
