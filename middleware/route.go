@@ -260,7 +260,9 @@ func (r *route) address(req *http.Request, f *flight) *http.Request {
 		u.Path, u.RawPath = prefix+u.Path, ""
 	}
 	out.URL, out.Host = u, u.Host
-	out.Header = req.Header.Clone()
+	if out.Header = req.Header.Clone(); out.Header == nil {
+		out.Header = http.Header{}
+	}
 	for name, values := range r.Header {
 		out.Header[name] = values
 	}
