@@ -191,16 +191,21 @@ func largest(found []*slot, slots []slot, seed uint64) {
 	}
 }
 
-// shift puts the first endpoint that keeps the key first: one with too much
-// inflow hands on some of its keys.
+// shift puts another endpoint first where the first one has too much inflow and
+// hands on the key: of the order the one with the least, since one with more than
+// its share as well would only hand on keys in turn.
 func (o *order) shift(key uint64, now time.Duration) {
-	for _, s := range o.slots[:o.n] {
-		if handsOn(s.tally.inflow(now), draw(mix(key+handOnDomain), s.idHash)) {
-			continue
-		}
-		o.first(s)
+	first := o.slots[0]
+	least := first.tally.inflow(now)
+	if !handsOn(least, draw(mix(key+handOnDomain), first.idHash)) {
 		return
 	}
+	for _, s := range o.slots[1:o.n] {
+		if inflow := s.tally.inflow(now); inflow < least {
+			first, least = s, inflow
+		}
+	}
+	o.first(first)
 }
 
 // handOnDomain keeps the choice of keys that are handed on apart from that of

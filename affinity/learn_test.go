@@ -274,6 +274,45 @@ func TestHandsOnTheSameKeys(t *testing.T) {
 	}
 }
 
+// A key that is handed on goes where there is most room: to that of its order which
+// gets the least, and nowhere if all get more.
+func TestHandedOnKeysGoWhereTheInflowIsLeast(t *testing.T) {
+	for least := range maxOrder {
+		r := newRouter(t, Options{}, fleet(8)...)
+		g := r.snap.Load().any
+		moved := 0
+		for key := range uint64(200) {
+			var o order
+			o.fill(g, g.all, 0, mix(key), len(g.all))
+			before := o
+			for i, s := range o.slots[:o.n] {
+				inflow := 1.2 + float64(i)/100
+				switch i {
+				case 0:
+					inflow = 2.15 // half of the keys
+				case least:
+					inflow = .5
+				}
+				if least == 0 {
+					inflow = 2.15 + float64(i)/100
+				}
+				s.tally.reading.Store(&reading{until: time.Hour, inflow: inflow})
+			}
+			o.shift(mix(key), 0)
+			if o.slots[0] != before.slots[0] {
+				require.Equal(t, before.slots[least], o.slots[0])
+				moved++
+			}
+			require.ElementsMatch(t, before.slots[:before.n], o.slots[:o.n])
+		}
+		if least == 0 {
+			require.Zero(t, moved, "all get more")
+		} else {
+			require.InDelta(t, 100, moved, 30)
+		}
+	}
+}
+
 func TestCandidatesAreTheFirstOfTheOrder(t *testing.T) {
 	for n := range 12 {
 		for _, change := range []func([]Endpoint){func([]Endpoint) {}, weighted} {
