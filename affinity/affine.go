@@ -24,7 +24,11 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	var have holdings
 	stranger := r.recall(&t, c, req, head, &have)
 	strangers := r.strangers.or(.5)
-	apart := strangers > strangerShare // clients must agree without talking
+	found := r.found.or(1)
+	apart := strangers*found > strangerShare // clients must agree without talking
+	if !apart {
+		strangers *= found // what the next turn would not find is no loss to it
+	}
 	var ord order
 	r.arrange(&ord, c, req, head, look, apart, now)
 	home := ord.slots[0]
@@ -126,6 +130,12 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	if head >= 0 && known >= req.Boundaries[head].Bytes {
 		p.head, p.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
+	if n := req.previous(); n > 0 && depth(c.slot) >= req.Boundaries[n-1].Bytes {
+		p.last = int32(size.tokens(req.Boundaries[n-1].Bytes))
+		if head >= 0 {
+			p.common = int32(size.tokens(req.Boundaries[head].Bytes))
+		}
+	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
 	t.remember(req, c.slot.number, now)
 }
@@ -138,6 +148,8 @@ type plan struct {
 	number     uint16 // of the endpoint in the index
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
+	last       int32   // tokens of the conversation's last turn, if it is expected to be there; else 0
+	common     int32   // of them, those of the head
 	bytes      int32   // of prompt, 0 unknown
 	have       int32   // of them, expected to be there
 	wait       float32 // seconds
@@ -257,6 +269,9 @@ func (r *Router) learn(l *Lease, o *Outcome) {
 		// The engine has dropped it, and others may have as well: it is known to
 		// be here, and nowhere else.
 		p.index.line(p.head).only(p.head, p.number)
+	}
+	if own := float64(p.last - p.common); own > 0 && o.CachedTokens >= 0 {
+		r.found.add(max(0, min(1, float64(o.CachedTokens-int(p.common))/own)), turnMemory)
 	}
 	if o.FirstByte <= 0 {
 		return

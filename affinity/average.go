@@ -31,6 +31,11 @@ func (a *average) add(v float64, most uint64) {
 	}
 }
 
+// assume begins the mean as if so many values had been v, before any is added.
+func (a *average) assume(v float64, count uint64) {
+	a.word.Store(math.Float64bits(v)&^averageCount | count)
+}
+
 // or returns the mean, or what to assume before the first value.
 func (a *average) or(unknown float64) float64 {
 	word := a.word.Load()

@@ -52,11 +52,13 @@
 // An application that carries the endpoint of a conversation's last turn along
 // ([Request.Last]) tells what no client can know otherwise: in replays it is
 // worth up to a third of the time to first token. Otherwise, when more than
-// three in ten later turns follow one that another client sent, clients have to
-// meet without talking: only the first two of the order are considered, the home
-// is trusted to have what others sent, and an endpoint that has got more than
-// its share of computing over ten minutes hands on a fixed part of its keys, the
-// same in every client.
+// three in ten later turns follow one that another client sent and find what it
+// left, clients have to meet without talking: only the first two of the order are
+// considered, the home is trusted to have what others sent, and an endpoint that has
+// got more than its share of computing over ten minutes hands on a fixed part of its
+// keys, the same in every client, to that of each key's order that has got the least.
+// Where caches forget before the next turn comes, there is nothing to meet for, and
+// all four are considered.
 //
 // # What is counted
 //

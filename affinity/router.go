@@ -105,6 +105,7 @@ type Router struct {
 	speed      speed
 	later      average // 1 for a later turn of a conversation, 0 for a first one
 	strangers  average // of later turns: 1 if this router did not send the last one
+	found      average // of what the last turn left where a later one goes for it: the part that is still there
 	firstToken average // seconds
 	density    average // tokens of prompt per byte
 	prompts    average // tokens of a prompt
@@ -174,6 +175,7 @@ func New(o Options) (*Router, error) {
 	}
 	r.lots.Store(o.Seed)
 	r.heads = new(heads)
+	r.found.assume(1, foundTrust)
 	r.indexBytes = cmp.Or(o.IndexBytes, defaultIndexBytes)
 	r.startIndex()
 	if o.Strategy == "" {

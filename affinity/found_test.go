@@ -1,0 +1,90 @@
+package affinity
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// laterTurn is a turn with a head of 2,000 tokens, 4,000 of the last turn, and 6,000
+// in all.
+func laterTurn(conversation uint64) Request {
+	q := turn(conversation, 3, 2)
+	q.Head = q.Boundaries[0].Hash
+	return q
+}
+
+// What a later turn finds of the last one is learned where it is expected: on the
+// endpoint that this router sent the last one to, and, of another's, at home, unless
+// clients have given up agreeing on homes.
+func TestFoundIsLearnedWhereItIsExpected(t *testing.T) {
+	for name, tt := range map[string]struct {
+		own    bool    // this router sent the last turn
+		before float64 // mean of one value
+		cached int     // tokens
+		want   float64 // the next value; -1: none
+	}{
+		"all of it":                 {own: true, before: .5, cached: 4000, want: 1},
+		"more":                      {own: true, before: .5, cached: 5900, want: 1},
+		"half of it":                {own: true, before: .5, cached: 3000, want: .5},
+		"the head only":             {own: true, before: .5, cached: 2000, want: 0},
+		"nothing":                   {own: true, before: .5, cached: 0, want: 0},
+		"not told":                  {own: true, before: .5, cached: -1, want: -1},
+		"another's":                 {before: .5, cached: 4000, want: 1},
+		"another's, gone":           {before: .5, cached: 0, want: 0},
+		"own, agreed on nothing":    {own: true, before: .1, cached: 4000, want: 1},
+		"another's, agreed on none": {before: .1, cached: 4000, want: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRouter(t, Options{IndexBytes: 1 << 16}, fleet(8)...)
+			q := laterTurn(1)
+			if tt.own {
+				q.Boundaries, q.Previous = q.Boundaries[:2], 0
+				pick(t, r, q).Release(Outcome{Status: 200, PromptTokens: 4000, CachedTokens: 0})
+			}
+			r.strangers.assume(.9, 255)
+			r.found.assume(tt.before, 1)
+			l := pick(t, r, laterTurn(1))
+			require.Equal(t, ReasonHome, l.Reason())
+			l.Release(Outcome{Status: 200, PromptTokens: 6000, CachedTokens: tt.cached})
+			want := tt.before
+			if tt.want >= 0 {
+				want = (tt.before + tt.want) / 2
+			}
+			require.InDelta(t, want, r.found.or(-1), .002)
+		})
+	}
+}
+
+// Clients that meet at a conversation's first two endpoints wait there although
+// others are idle. Where nothing of the last turn is left they need not.
+func TestNobodyMeetsWhereNothingIsLeft(t *testing.T) {
+	for _, tt := range []struct {
+		misses int
+		free   bool
+	}{{0, false}, {foundTrust, false}, {4 * foundTrust, true}} {
+		now := time.Unix(0, 0)
+		r := newRouter(t, Options{IndexBytes: 1 << 16, Now: func() time.Time { return now }}, fleet(8)...)
+		r.strangers.assume(.9, 255)
+		for range tt.misses {
+			r.found.add(0, turnMemory)
+		}
+		for c := uint64(1); c <= 20; c++ {
+			q := laterTurn(c)
+			_, key := q.Keys()
+			ids := Order(key, fleet(8))
+			for _, id := range ids {
+				m := r.snap.Load().byID[id]
+				wait := time.Duration(0)
+				if id == ids[0] || id == ids[1] {
+					wait = time.Minute
+				}
+				m.tally.reading.Store(&reading{until: time.Hour, free: wait, inflow: 1})
+			}
+			l := pick(t, r, q)
+			require.Equal(t, tt.free, l.Endpoint() == ids[2] || l.Endpoint() == ids[3], "%d misses", tt.misses)
+			l.Release(Outcome{Status: 200, PromptTokens: -1, CachedTokens: -1})
+		}
+	}
+}
