@@ -25,7 +25,8 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	stranger := r.recall(&t, c, req, head, &have)
 	strangers := r.strangers.or(.5)
 	found := r.found.or(1)
-	apart := strangers*found > strangerShare // clients must agree without talking
+	others := strangers > strangerShare      // send much of each conversation
+	apart := strangers*found > strangerShare // and clients must agree without talking
 	if !apart {
 		strangers *= found // what the next turn would not find is no loss to it
 	}
@@ -57,11 +58,17 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 		if stranger {
 			credit = max(credit, req.Boundaries[req.previous()-1].Bytes)
 		}
-	case head >= 0:
+	default:
 		// A head that home lacks is computed there once and serves all that live
 		// there after; were it counted, an idle fleet would send everybody to the
 		// one endpoint that has it.
-		credit = min(have.deepest, req.Boundaries[head].Bytes)
+		if head >= 0 {
+			credit = min(have.deepest, req.Boundaries[head].Bytes)
+		}
+		if stranger && others { // it may be there all the same
+			last := req.Boundaries[req.previous()-1].Bytes
+			credit += int(found * float64(max(0, last-credit)))
+		}
 	}
 	depth := func(s *slot) int {
 		if s == home {
@@ -130,7 +137,7 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	if head >= 0 && known >= req.Boundaries[head].Bytes {
 		p.head, p.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
-	if n := req.previous(); n > 0 && depth(c.slot) >= req.Boundaries[n-1].Bytes {
+	if n := req.previous(); n > 0 && (known >= req.Boundaries[n-1].Bytes || apart && c.slot == home) {
 		p.last = int32(size.tokens(req.Boundaries[n-1].Bytes))
 		if head >= 0 {
 			p.common = int32(size.tokens(req.Boundaries[head].Bytes))

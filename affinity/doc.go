@@ -57,8 +57,8 @@
 // considered, the home is trusted to have what others sent, and an endpoint that has
 // got more than its share of computing over ten minutes hands on a fixed part of its
 // keys, the same in every client, to that of each key's order that has got the least.
-// Where caches forget before the next turn comes, there is nothing to meet for, and
-// all four are considered.
+// Where caches forget before the next turn comes, there is nothing to meet for: all
+// four are considered, and the home is trusted as far as it has been right.
 //
 // # What is counted
 //

@@ -88,3 +88,33 @@ func TestNobodyMeetsWhereNothingIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// Where clients have given up agreeing, home may hold what another has left all the
+// same, as often as it was found; of that, waiting there is worth a part.
+func TestHomeMayHoldWhatOthersLeft(t *testing.T) {
+	for _, tt := range []struct {
+		strangers, found float64
+		stays            bool
+	}{{.9, .25, true}, {.9, 0, false}, {.1, .25, false}} {
+		now := time.Unix(0, 0)
+		r := newRouter(t, Options{IndexBytes: 1 << 16, Now: func() time.Time { return now }}, fleet(8)...)
+		r.strangers.assume(tt.strangers, 255)
+		r.found.assume(tt.found, 255)
+		r.later.assume(0, 255) // so it is not for the next turn's sake
+		for c := uint64(1); c <= 20; c++ {
+			q := turn(c, 3, 2)
+			_, key := q.Keys()
+			home := Order(key, fleet(8))[0]
+			for _, e := range fleet(8) {
+				wait := time.Duration(0)
+				if e.ID == home {
+					wait = 50 * time.Millisecond // a quarter of the last turn takes 100
+				}
+				r.snap.Load().byID[e.ID].tally.reading.Store(&reading{until: time.Hour, free: wait, inflow: 1})
+			}
+			l := pick(t, r, q)
+			require.Equal(t, tt.stays, l.Endpoint() == home, "%+v", tt)
+			l.Release(Outcome{Status: 200, PromptTokens: -1, CachedTokens: -1})
+		}
+	}
+}

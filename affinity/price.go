@@ -18,7 +18,7 @@ const (
 	awayMargin    = .1   // what leaving home must gain at least, in mean prefills of a whole prompt
 	inFlightPrice = .01  // of each request this router has in flight there, likewise; mostly to break ties
 	strangerShare = .3   // share of turns that profit when clients agree on homes, since another client sent the last one and it is still cached, above which they do
-	foundTrust    = 8    // later turns that do not find what the last one left before that is taken for more than chance
+	foundTrust    = 8    // later turns taken to have found what the last one left, before any is known; 4 and 16 do as well
 	turnMemory    = 200  // requests over which such shares are means
 	overflowStart = 1.15 // inflow over the mean at which an endpoint begins to hand on keys
 	overflowGain  = .5   // part of its keys for each unit above that
