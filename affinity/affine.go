@@ -14,7 +14,7 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	head := headIndex(req)
 	var t trail
 	t.follow(req.Boundaries, head, req.Root, req.previous())
-	t.seek(r.index(), c.scope.index(), req.Boundaries)
+	t.seek(c.sent(), c.scope.index(), req.Boundaries)
 	// While the index's lines are on their way, what does not need them.
 	c.seed = mix(c.scope.root(req))
 	look := r.look(now)
@@ -133,7 +133,7 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 // plan is what a pick expected, to be compared with what came of it.
 type plan struct {
 	planned    bool
-	index      *index // that the pick has written to
+	index      *index // that the pick has written to: number means nothing in another
 	own        uint64 // mixed into the prompt's hashes
 	number     uint16 // of the endpoint in the index
 	head       uint64 // hash of the head, if it is expected to be there; else 0
@@ -240,8 +240,11 @@ func (r *Router) learn(l *Lease, o *Outcome) {
 	if !p.planned {
 		return
 	}
-	if o.refused() {
+	switch {
+	case o.refused():
 		p.index.forget(p, o.Boundaries)
+	case o.FirstByte > 0 || o.Status > 0:
+		p.index.confirm(p, o.Boundaries)
 	}
 	if o.PromptTokens <= 0 {
 		return

@@ -121,7 +121,7 @@ func run(b *testing.B, r *Router, goroutines int, request func(int64) Request) {
 						b.Error(err)
 						return
 					}
-					lease.Release(Outcome{Status: 200, PromptTokens: 100, CachedTokens: 50})
+					lease.Release(Outcome{Status: 200, PromptTokens: 100, CachedTokens: 50, Boundaries: req.Boundaries})
 				}
 			}
 		})

@@ -266,7 +266,9 @@ func (r *Router) hold(endpoints []Endpoint) []Endpoint {
 
 // publish makes the snapshot that picks see. The caller holds the lock.
 func (r *Router) publish() {
-	r.snap.Store(newSnapshot(r.hold(r.members), r.tallies, r.limit, r.snap.Load(), r.lot))
+	snap := newSnapshot(r.hold(r.members), r.tallies, r.limit, r.snap.Load(), r.lot)
+	snap.sent = r.sent
+	r.snap.Store(snap)
 	if r.onAside == nil {
 		return
 	}

@@ -2,6 +2,7 @@ package affinity
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ func TestRefusedPromptsAreTakenBack(t *testing.T) {
 		{"overloaded", Outcome{Status: 503, Remote: true}, false},
 		{"bad request", Outcome{Status: 400}, false},
 		{"cannot connect", Outcome{Err: lost, Remote: true}, false},
+		{"left before it was asked", Outcome{}, false},
 		{"the caller gave up", Outcome{Err: lost}, true},
 		{"broke off after its first token", Outcome{Status: 200, Err: lost, Remote: true, FirstByte: time.Second}, true},
 		{"a plain answer broke off", Outcome{Status: 200, Err: lost, Remote: true}, true},
@@ -77,7 +79,7 @@ func TestTakingBackIsOfOneEndpoint(t *testing.T) {
 	for range es {
 		q.Tried = append(q.Tried, pick(t, r, q).Endpoint())
 	}
-	where := r.index().line(q.Boundaries[2].Hash).get(q.Boundaries[2].Hash)
+	where := r.snap.Load().sent().line(q.Boundaries[2].Hash).get(q.Boundaries[2].Hash)
 	names := func(word uint64) (all []uint16) {
 		for ; word != 0; word >>= 16 {
 			all = append(all, uint16(word)-1)
@@ -88,6 +90,72 @@ func TestTakingBackIsOfOneEndpoint(t *testing.T) {
 		require.ElementsMatch(t, []uint16{(i + 1) % 3, (i + 2) % 3}, names(without(where, i)))
 	}
 	require.Equal(t, everywhere, without(everywhere, 1))
-	require.Zero(t, without(joined(0, 7), 7))
+	require.Equal(t, everywhere, joined(everywhere, maxNumber-1, served))
+	require.Zero(t, without(joined(0, maxNumber-1, 0), maxNumber-1))
+	require.NotZero(t, without(joined(0, 7, served), 7))
+	require.NotZero(t, without(joined(joined(0, 7, served), 7, 0), 7), "being sent it again changes nothing")
 	require.Zero(t, without(0, 7))
+}
+
+// Of two requests with one beginning, on their way to one endpoint together, what
+// one was served stays known when the other is refused, in whatever order they end.
+func TestTakingBackSparesWhatOthersWereServed(t *testing.T) {
+	refused, good := Outcome{Status: 503, Remote: true}, Outcome{Status: 200}
+	unknown := Outcome{Err: errors.New("the caller gave up")}
+	for _, tt := range []struct {
+		name          string
+		first, second Outcome // of the two that were picked in this order
+		want          int32
+	}{
+		{"the first is refused", refused, good, 3 * 8000},
+		{"the second is refused", good, refused, 3 * 8000},
+		{"both are refused", refused, refused, 0},
+		{"one is refused, of the other nothing is known", refused, unknown, 0},
+	} {
+		for _, backwards := range []bool{false, true} {
+			r := newRouter(t, Options{}, fleet(2)...)
+			q := turn(1, 3, 0)
+			tt.first.Boundaries, tt.second.Boundaries = q.Boundaries, q.Boundaries
+			first, second := pick(t, r, q), pick(t, r, q)
+			require.Equal(t, first.Endpoint(), second.Endpoint())
+			if backwards {
+				second.Release(tt.second)
+				first.Release(tt.first)
+			} else {
+				first.Release(tt.first)
+				second.Release(tt.second)
+			}
+			require.Equal(t, tt.want, foreseen(t, r, first.Endpoint(), q), "%s, backwards: %v", tt.name, backwards)
+		}
+	}
+}
+
+// When all numbers of endpoints are given out, they are given anew for another
+// index. A pick that still sees an older snapshot, and a lease from one, keep to
+// the one in which their numbers mean what they meant.
+func TestNumbersGivenAnewAreOfAnotherIndex(t *testing.T) {
+	for _, made := range []bool{true, false} { // before the numbers are given anew
+		r := newRouter(t, Options{IndexBytes: 64 << 10}, fleet(2)...)
+		q := turn(1, 3, 0)
+		old := r.snap.Load()
+		l := new(Lease)
+		if made {
+			l = pick(t, r, q)
+		}
+		for given, i := r.numbers, 0; given <= r.numbers; i++ {
+			given = r.numbers
+			set := make([]Endpoint, 1000)
+			for j := range set {
+				set[j].ID = fmt.Sprint(i, "/", j)
+			}
+			require.NoError(t, r.Set(set))
+		}
+		now := r.snap.Load()
+		require.NotSame(t, now.sent(), old.sent())
+		l.Release(Outcome{Status: 200, Boundaries: q.Boundaries})
+		for _, b := range q.Boundaries {
+			require.Zero(t, now.sent().line(b.Hash).get(b.Hash))
+			require.Equal(t, made, old.sent().line(b.Hash).get(b.Hash) != 0)
+		}
+	}
 }

@@ -20,13 +20,18 @@ type index struct {
 type line [4]entry
 
 // entry: the lower 40 bits of the hash and the second of last use; and up to
-// four endpoints, by number.
+// four endpoints of 16 bits: the number and one more, since 0 is an empty place,
+// and whether the endpoint has served the prefix or was only sent it.
 type entry struct{ key, where atomic.Uint64 }
 
 const (
 	stampBits = 24 // seconds: half a year
 	stampMask = 1<<stampBits - 1
+	served    = 1 << 15
 )
+
+// maxNumber keeps the numbers of endpoints clear of served and of everywhere.
+const maxNumber = served - 2
 
 // everywhere marks a prefix that more than four endpoints have had: a system
 // prompt, most likely. It says nothing about where to go.
@@ -87,7 +92,7 @@ func (l *line) put(hash uint64, endpoint uint16, now time.Duration) {
 	if e := l.find(hash); e != nil {
 		// A store takes the line from all other processors.
 		where := e.where.Load()
-		if with := joined(where, endpoint); with != where {
+		if with := joined(where, endpoint, 0); with != where {
 			e.where.Store(with)
 		}
 		if e.key.Load() != tag|stamp {
@@ -110,18 +115,36 @@ func (l *line) put(hash uint64, endpoint uint16, now time.Duration) {
 	e := &l[oldest]
 	e.where.Store(0) // nobody may see the old endpoints under the new key
 	e.key.Store(tag | stamp)
-	e.where.Store(joined(0, endpoint))
+	e.where.Store(joined(0, endpoint, 0))
 }
 
 // only notes that of all endpoints just one has a prefix.
 func (l *line) only(hash uint64, endpoint uint16) {
 	if e := l.find(hash); e != nil {
-		e.where.Store(joined(0, endpoint))
+		e.where.Store(joined(0, endpoint, served))
 	}
 }
 
-// forget takes back what a pick has noted of a prompt that came to nothing. Of
-// equal prompts on their way to one endpoint all are taken back.
+// confirm notes that the endpoint of a pick has served its prompt. Where a prefix
+// is known to be served, the shorter ones are as well. What another pick has taken
+// back is there again.
+func (x *index) confirm(p *plan, prompt []Boundary) {
+	for i := len(prompt) - 1; i >= 0; i-- {
+		hash := prompt[i].Hash ^ p.own
+		if e := x.line(hash).find(hash); e != nil {
+			where := e.where.Load()
+			with := joined(where, p.number, served)
+			if with == where {
+				return
+			}
+			e.where.CompareAndSwap(where, with)
+		}
+	}
+}
+
+// forget takes back what a pick has noted of a prompt that came to nothing, but
+// not what the endpoint has served to others since. Those that are still under way
+// there confirm it themselves.
 func (x *index) forget(p *plan, prompt []Boundary) {
 	for i := len(prompt) - 1; i >= 0 && prompt[i].Bytes > int(p.have); i-- {
 		hash := prompt[i].Hash ^ p.own
@@ -132,22 +155,22 @@ func (x *index) forget(p *plan, prompt []Boundary) {
 	}
 }
 
-// joined adds an endpoint to a word of endpoints. In the word a number is one
-// higher, since 0 is an empty place.
-func joined(word uint64, endpoint uint16) uint64 {
-	for w := word; w != 0; w >>= 16 {
-		if uint16(w) == endpoint+1 {
-			return word
+// joined adds an endpoint to a word of endpoints, with the mark served or without
+// a new one.
+func joined(word uint64, endpoint, mark uint16) uint64 {
+	for at := 0; at < 64 && word>>at != 0; at += 16 {
+		if uint16(word>>at)&^served == endpoint+1 {
+			return word | uint64(mark)<<at
 		}
 	}
 	if word>>48 != 0 {
 		return everywhere
 	}
-	return word<<16 | uint64(endpoint+1)
+	return word<<16 | uint64(endpoint+1|mark)
 }
 
-// without takes an endpoint out of a word of endpoints. Everywhere stays what it
-// is, since it names none.
+// without takes an endpoint that has served nothing out of a word of endpoints.
+// Everywhere stays what it is, since it names none.
 func without(word uint64, endpoint uint16) (rest uint64) {
 	if word == everywhere {
 		return word

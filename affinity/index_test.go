@@ -50,7 +50,7 @@ func TestOneIndex(t *testing.T) {
 	made := make([]*index, 16)
 	var wg sync.WaitGroup
 	for i := range made {
-		wg.Go(func() { made[i] = r.index() })
+		wg.Go(func() { made[i] = r.snap.Load().sent() })
 	}
 	wg.Wait()
 	for _, x := range made {

@@ -130,7 +130,7 @@ func TestIndex(t *testing.T) {
 	x.line(7).put(7, 0, time.Second)
 	x.line(7).put(7, 3, time.Second)
 	x.line(7).put(7, 0, time.Second)
-	require.Equal(t, joined(joined(0, 0), 3), x.line(7).get(7))
+	require.Equal(t, joined(joined(0, 0, 0), 3, 0), x.line(7).get(7))
 	for e := range uint16(5) {
 		x.line(7).put(7, 10+e, time.Second)
 	}
@@ -138,7 +138,7 @@ func TestIndex(t *testing.T) {
 	x.line(7).put(7, 1, time.Second)
 	require.Equal(t, everywhere, x.line(7).get(7))
 	x.line(7).only(7, 1)
-	require.Equal(t, joined(0, 1), x.line(7).get(7))
+	require.Equal(t, joined(0, 1, served), x.line(7).get(7))
 }
 
 func TestIndexKeepsWhatWasUsedLast(t *testing.T) {
@@ -390,14 +390,14 @@ func TestWhatIsAssumedIsNotForeseen(t *testing.T) {
 		l.Release(Outcome{Status: 200, PromptTokens: 10_050, CachedTokens: cached})
 	}
 	require.Greater(t, len(heads), 1)
-	who := r.index().line(7).get(7)
+	who := r.snap.Load().sent().line(7).get(7)
 	for i, e := range es {
 		n := heads[e.ID]
 		if n == 0 {
 			continue
 		}
 		require.EqualValues(t, (n-1)*10_000, stats(t, r, e.ID).ForeseenTokens, "of all but the first")
-		require.Equal(t, who, joined(who, uint16(i)), "it still counts as having the head")
+		require.Equal(t, who, joined(who, uint16(i), 0), "it still counts as having the head")
 	}
 }
 

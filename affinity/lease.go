@@ -59,10 +59,10 @@ type Outcome struct {
 	// asked for that or is shutting down; 0 means that it is not known to want
 	// that. It needs [Options.Ejection].
 	Aside time.Duration
-	// Boundaries are the request's. When the endpoint has refused it, or could not
-	// be reached, it is no longer taken to have what it did not have before this
-	// request, though others that begin alike may have gone there since. Nil
-	// leaves that to the next response's CachedTokens.
+	// Boundaries are the request's. When the endpoint has refused it, could not be
+	// reached or was not asked (there is no Status and no Err), it is no longer taken
+	// to have what it did not have before this request and has not served to others
+	// since. Nil leaves that to the next response's CachedTokens.
 	Boundaries []Boundary
 	// Remote says that the endpoint or the way to it is answerable for the
 	// outcome: a local cancellation is not remote.
@@ -73,7 +73,7 @@ func (o *Outcome) failed() bool { return o.Err != nil || o.Status >= 400 }
 
 // refused tells whether the endpoint has computed nothing, as far as is known.
 func (o *Outcome) refused() bool {
-	return o.FirstByte == 0 && (o.Status >= 400 || o.Status == 0 && o.Err != nil && o.Remote)
+	return o.FirstByte == 0 && (o.Status >= 400 || o.Status == 0 && (o.Err == nil || o.Remote))
 }
 
 // Release ends the lease: the endpoint has one request less in flight. Only

@@ -38,7 +38,7 @@ func (r *Router) Pick(req *Request) (l Lease, err error) {
 		}
 	}
 	tried := req.Tried
-	c := choice{group: g, scope: req.scope()}
+	c := choice{group: g, sent: snap.sent, scope: req.scope()}
 	if strategy == Affinity && req.Last != "" {
 		c.last = snap.usable(g, req.Last, tried)
 	}
@@ -110,6 +110,7 @@ func (r *Router) key(s Strategy, req *Request, scope scope) (uint64, error) {
 // the request, and reason; no slot means that every candidate was at its limit.
 type choice struct {
 	group  *group
+	sent   func() *index
 	scope  scope
 	seed   uint64 // of the key's order; 0 without a key
 	home   *slot  // nil without a key

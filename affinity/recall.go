@@ -148,7 +148,7 @@ func (h *holdings) look(where uint64, depth int) bool {
 		h.general = depth
 	default:
 		for ; where != 0; where >>= 16 {
-			h.add(uint16(where)-1, depth)
+			h.add(uint16(where)&^served-1, depth)
 		}
 	}
 	h.deepest = depth

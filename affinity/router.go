@@ -100,7 +100,6 @@ type Router struct {
 	nextTick atomic.Int64  // when the next time aside ends, by the clock; 0: none
 
 	// What the strategy Affinity has learned, and what it sees.
-	remembered atomic.Pointer[index] // nil until a pick needs it: most strategies do not
 	heads      *heads
 	outlook    atomic.Pointer[outlook]
 	speed      speed
@@ -110,9 +109,10 @@ type Router struct {
 	density    average // tokens of prompt per byte
 	prompts    average // tokens of a prompt
 
-	mu         sync.Mutex // held by Set, Observe and Stats, and by a pick that ends a time aside or makes the index
+	mu         sync.Mutex // held by Set, Observe and Stats, and by a pick that ends a time aside
 	swept      time.Duration
-	numbers    uint16 // given to endpoints so far, since the index was empty
+	numbers    uint16        // given to endpoints so far, since sent was made
+	sent       func() *index // for the snapshots to come
 	indexBytes int
 	tallies    map[string]*tally
 	members    []Endpoint
@@ -175,6 +175,7 @@ func New(o Options) (*Router, error) {
 	r.lots.Store(o.Seed)
 	r.heads = new(heads)
 	r.indexBytes = cmp.Or(o.IndexBytes, defaultIndexBytes)
+	r.startIndex()
 	if o.Strategy == "" {
 		o.Strategy = Affinity
 	}
@@ -224,17 +225,12 @@ func (r *Router) Set(endpoints []Endpoint) error {
 	return nil
 }
 
-// index returns what was sent where.
-func (r *Router) index() *index {
-	if x := r.remembered.Load(); x != nil {
-		return x
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.remembered.Load() == nil {
-		r.remembered.Store(newIndex(r.indexBytes))
-	}
-	return r.remembered.Load()
+// startIndex begins an index in which no endpoint has a number. A pick that still
+// sees an older snapshot keeps to the one of that, where its numbers mean what it
+// takes them for.
+func (r *Router) startIndex() {
+	r.numbers = 0
+	r.sent = sync.OnceValue(func() *index { return newIndex(r.indexBytes) })
 }
 
 // nextNumber returns a number under which the index knows nothing. When all are
@@ -242,8 +238,7 @@ func (r *Router) index() *index {
 // caller holds the lock and publishes.
 func (r *Router) nextNumber() uint16 {
 	if r.numbers == maxNumber {
-		r.remembered.Store(nil)
-		r.numbers = 0
+		r.startIndex()
 		for _, t := range r.tallies {
 			t.number = r.numbers
 			r.numbers = (r.numbers + 1) % maxNumber
@@ -287,7 +282,3 @@ func (r *Router) forget(present map[string]bool) {
 // lot draws the next number of the router's random sequence (SplitMix64: a
 // counter stepped by 2^64 over the golden ratio, mixed).
 func (r *Router) lot() uint64 { return mix(r.lots.Add(0x9e3779b97f4a7c15)) }
-
-// maxNumber keeps the numbers of endpoints clear of the marks that the index
-// makes of them.
-const maxNumber = 1<<16 - 2

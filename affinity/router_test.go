@@ -59,11 +59,14 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 		{Options{FixedPrefix: FixedPrefixOptions{Concurrency: 1025}}, "use 0 for the default of 24, or a number from 1 to 1024"},
 		{Options{FixedPrefix: FixedPrefixOptions{Concurrency: -1}}, "a number from 1 to 1024"},
 		{Options{Limit: -3}, "use 0 for no limit, or at least 1"},
-		{Options{IndexBytes: 64<<30 + 1}, "at most 64 GiB"},
 		{Options{OverLimit: 9}, "use OverLimitExceed or OverLimitRefuse"},
 	} {
 		_, err := New(c.o)
 		require.ErrorContains(t, err, c.says)
+	}
+	if tooMuch := int64(maxIndexBytes + 1); int64(int(tooMuch)) == tooMuch { // an int of 32 bits cannot ask for it
+		_, err := New(Options{IndexBytes: int(tooMuch)})
+		require.ErrorContains(t, err, "at most 64 GiB")
 	}
 }
 

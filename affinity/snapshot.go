@@ -18,6 +18,10 @@ type snapshot struct {
 	unknown *group            // for any other model: endpoints that list none
 	served  []string          // the keys of models, sorted
 	byID    map[string]member
+
+	// sent returns what was sent where, by the numbers of the slots. It is made when
+	// a pick needs it, since most strategies do not.
+	sent func() *index
 }
 
 type member struct {
@@ -32,7 +36,7 @@ type slot struct {
 	idHash uint64
 	weight uint64
 	limit  int64  // 0 means none
-	number uint16 // of the tally, when this was published
+	number uint16 // of the tally, when this was published; for the snapshot's index
 }
 
 func (s *slot) full() bool { return s.limit > 0 && s.tally.load() >= s.limit }

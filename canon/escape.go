@@ -30,6 +30,13 @@ func shortEscape(c byte) byte {
 	return 0
 }
 
+// oddEscape is an escape, or the two of a surrogate pair, that is not the
+// canonical spelling of its text.
+type oddEscape struct {
+	start, end uint32
+	text       rune
+}
+
 // appendCanonical appends the canonical spelling of the text of a JSON string,
 // given in a spelling that the scanner has accepted.
 func appendCanonical(dst, raw []byte) []byte {

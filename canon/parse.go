@@ -13,11 +13,12 @@ const maxDepth = 128
 type parser struct {
 	doc
 	marks
-	names  []name   // of the objects that are open, those that no rule knows
-	table  []uint32 // for objects of many names
-	utf8   bool     // no fault of UTF-8 was found in the source, or, where sources are marked, in what was
-	depth  int      // limit
-	untidy int      // pieces of whitespace and strings to respell, so far
+	names  []name      // of the objects that are open, those that no rule knows
+	table  []uint32    // for objects of many names
+	odd    []oddEscape // in the order of the source
+	utf8   bool        // no fault of UTF-8 was found in the source, or, where sources are marked, in what was
+	depth  int         // limit
+	untidy int         // pieces of whitespace and strings to respell, so far
 	diag   Diagnosis
 	api    API
 	cache  *toolCache // may be nil
@@ -30,6 +31,7 @@ func (p *parser) reset(src []byte, depth int) {
 	p.nodes = p.nodes[:0]
 	p.arena = p.arena[:0]
 	p.names = p.names[:0]
+	p.odd = p.odd[:0]
 	p.depth = depth
 	p.untidy = 0
 	p.diag = Diagnosis{}

@@ -2,6 +2,7 @@ package canon
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 )
 
@@ -121,11 +122,25 @@ func (w *writer) text(i uint32) {
 	if n.flags&flagRespell == 0 {
 		w.copy(n.start-1, n.end+1) // with its quotes
 	} else {
-		w.out = append(w.out, '"')
-		w.out = appendCanonical(w.out, w.src[n.start:n.end])
-		w.out = append(w.out, '"')
+		w.respell(n)
 	}
 	n.start, n.end = at, uint32(len(w.out))-1
+}
+
+// respell writes a string of which some escapes are not canonical: those alone
+// are written anew.
+func (w *writer) respell(n *node) {
+	out, from := w.out, n.start-1 // with its quotes
+	first, _ := slices.BinarySearchFunc(w.odd, n.start, func(e oddEscape, at uint32) int { return cmp.Compare(e.start, at) })
+	for _, e := range w.odd[first:] {
+		if e.start >= n.end {
+			break
+		}
+		out = append(out, w.src[from:e.start]...)
+		out = appendEscaped(out, e.text)
+		from = e.end
+	}
+	w.out = append(out, w.src[from:n.end+1]...)
 }
 
 // short is up to which length a span is copied as a block of fixed size, for

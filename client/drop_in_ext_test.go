@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prefixwise/prefixwise/client"
+	"github.com/prefixwise/prefixwise/middleware"
 )
 
 // plainServer answers everything like an OpenAI server that has no opinion,
@@ -294,6 +295,27 @@ func TestCutStreamIsTyped(t *testing.T) {
 	require.EqualValues(t, len(chunk), typed.Delivered)
 	require.Equal(t, s.URL, typed.Endpoint)
 	require.NotErrorIs(t, err, io.EOF)
+}
+
+// A plain call that gets a stream, as behind a gateway that always streams, is told
+// so; the bare client complains about JSON.
+func TestStreamNobodyAskedFor(t *testing.T) {
+	s := newPlainServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, goodStream)
+	})
+	c := newClient(t, s.URL)
+	request := openai.ChatCompletionRequest{Model: "m", Messages: []openai.ChatCompletionMessage{{Role: "user", Content: "x"}}}
+	_, err := c.CreateChatCompletion(t.Context(), request)
+	var typed *client.Error
+	require.ErrorAs(t, err, &typed)
+	require.ErrorIs(t, err, middleware.ErrStreamed)
+	require.Equal(t, s.URL, typed.Endpoint)
+	require.Zero(t, c.Stats().Endpoints[0].Failed)
+
+	stream, err := c.CreateChatCompletionStream(t.Context(), request)
+	require.NoError(t, err, "who asks for a stream gets it")
+	require.NoError(t, stream.Close())
 }
 
 // An error event in a stream is an *openai.APIError with both clients.

@@ -60,6 +60,7 @@ var causes = []struct {
 	{ErrAborted, "aborted"},
 	{ErrEmptyStream, "empty_stream"},
 	{ErrNotStreamed, "not_streamed"},
+	{ErrStreamed, "streamed"},
 	{ErrUnfinished, "unfinished"},
 	{ErrTruncated, "truncated"},
 	{ErrRedirect, "redirect"},

@@ -34,6 +34,7 @@ func TestOutcomeAndCause(t *testing.T) {
 		{0, in(PhasePick, ErrTotalTimeout), OutcomeFailed, "total_timeout"},
 		{200, in(PhaseBody, ErrTruncated), OutcomeFailed, "truncated"},
 		{200, in(PhaseFirstByte, ErrNotStreamed), OutcomeFailed, "not_streamed"},
+		{200, in(PhaseFirstByte, ErrStreamed), OutcomeFailed, "streamed"},
 		{0, in(PhasePrepare, requestFault{io.EOF}), OutcomeFailed, "bad_request"},
 		{200, in(PhaseBody, io.ErrUnexpectedEOF), OutcomeFailed, "connection_lost"},
 		{200, in(PhaseBody, reported{errors.New("text of the prompt")}), OutcomeFailed, "engine_error"},

@@ -30,14 +30,19 @@ func retryableStatus(status int) bool {
 
 // answerable tells whether the endpoint, or the way to it, is to blame for an
 // outcome or to be credited with it; a fault of the request's is not its
-// doing, nor is a limit that the caller has set for the whole call, nor what stands
-// in front of all of them and does not stream.
+// doing, nor is a limit that the caller has set for the whole call, nor an answer of
+// another kind.
 func answerable(status int, err error) bool {
 	if err != nil {
-		return !errors.Is(err, ErrTotalTimeout) && !errors.Is(err, ErrNotStreamed) && !errors.As(err, new(requestFault))
+		return !errors.Is(err, ErrTotalTimeout) && !otherKind(err) && !errors.As(err, new(requestFault))
 	}
 	return status < 400 || retryableStatus(status)
 }
+
+// otherKind tells whether an answer is of another kind than was asked for. That is
+// the doing of what stands in front of all endpoints, so no other one will fare
+// better, and trying costs a whole answer each time.
+func otherKind(err error) bool { return errors.Is(err, ErrNotStreamed) || errors.Is(err, ErrStreamed) }
 
 const (
 	// drainAside is for how long an engine that aborts is left alone: it is

@@ -88,6 +88,9 @@ var (
 	// ErrNotStreamed is a plain answer to a request for a stream. An SDK would
 	// take it for a stream without content.
 	ErrNotStreamed = errors.New("the endpoint, or something in front of it, answered a request for a stream with a plain answer; send the request without stream, or have streams let through")
+	// ErrStreamed is a stream in answer to a plain request. An SDK would complain
+	// about its JSON.
+	ErrStreamed = errors.New("the endpoint, or something in front of it, answered a plain request with a stream; send the request with stream, or have plain answers let through")
 	// ErrAborted is a generation that the engine gave up (finish_reason
 	// "abort"), as a vLLM does that is shutting down.
 	ErrAborted = errors.New("the engine aborted the generation; it may be shutting down")

@@ -16,29 +16,36 @@ type requestFault struct{ error }
 func (e requestFault) Unwrap() error { return e.error }
 
 // blame finds out whether a request that could not be sent had a fault of its own.
-// net/http looks at a request's header when it sends it, and reads its body then.
+// net/http looks at a request's method and headers when it sends it, and reads its
+// body then.
 func blame(req *http.Request, err error) error {
 	if u, ok := req.Body.(*upload); ok {
 		if fault := u.fault.Load(); fault != nil {
 			return requestFault{*fault}
 		}
 	}
-	for name, values := range req.Header {
-		if !isToken(name) {
-			return requestFault{fmt.Errorf("the header name %q has a character that no name may have", name)}
-		}
-		for _, v := range values {
-			if strings.ContainsFunc(v, isControl) { // not shown: it may be the key
-				return requestFault{fmt.Errorf("the header %s has a control character, such as a line break; trim its value", name)}
+	if req.Method != "" && !isToken(req.Method) {
+		return requestFault{fmt.Errorf("the method %q has a character that no method may have", req.Method)}
+	}
+	for _, header := range [...]http.Header{req.Header, req.Trailer} {
+		for name, values := range header {
+			if !isToken(name) {
+				return requestFault{fmt.Errorf("the header name %q has a character that no name may have", name)}
+			}
+			for _, v := range values {
+				if strings.ContainsFunc(v, isControl) { // not shown: it may be the key
+					return requestFault{fmt.Errorf("the header %s has a control character, such as a line break; trim its value", name)}
+				}
 			}
 		}
 	}
 	return err
 }
 
+// isControl tells of what a field value cannot have: RFC 9110, 5.5.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// isToken: RFC 9110, 5.6.2.
+// isToken tells whether s may be a method or the name of a field: RFC 9110, 5.6.2.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)

@@ -1,9 +1,12 @@
 package middleware
 
 import (
+	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -71,10 +74,51 @@ func TestFaultsOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestHeaderNames(t *testing.T) {
-	for name, want := range map[string]bool{"X-A": true, "x!#$%&'*+-.^_`|~9": true, "": false, "a b": false, "a:b": false, "ä": false, "a\n": false, "(a)": false} {
-		require.Equal(t, want, isToken(name), "%q", name)
+// What net/http does not send because of its method or a header is the request's
+// fault, byte by byte, and nothing else is.
+func TestFaultsAreThoseOfNetHTTP(t *testing.T) {
+	unreachable := errors.New("unreachable")
+	base := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, unreachable }}
+	faulty := func(change func(*http.Request)) bool {
+		req := &http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "http", Host: "a.test"}, Header: http.Header{}}
+		change(req)
+		_, err := base.RoundTrip(req)
+		require.Error(t, err)
+		fault := errors.As(blame(req, err), new(requestFault))
+		require.Equal(t, !errors.Is(err, unreachable), fault, "%q %q %q: %v", req.Method, req.Header, req.Trailer, err)
+		return fault
 	}
+	faults := 0
+	for b := range 256 {
+		text := string([]byte{'a', byte(b), 'z'})
+		for _, change := range []func(*http.Request){
+			func(req *http.Request) { req.Method = text },
+			func(req *http.Request) { req.Header[text] = []string{"x"} },
+			func(req *http.Request) { req.Header["X"] = []string{"x", text} },
+			func(req *http.Request) { req.Trailer = http.Header{text: {"x"}} },
+		} {
+			if faulty(change) {
+				faults++
+			}
+		}
+	}
+	require.Equal(t, 3*(256-77)+32, faults, "77 characters make tokens; 31 control characters and DEL no value")
+	require.True(t, faulty(func(req *http.Request) { req.Header[""] = []string{"x"} }))
+	require.False(t, faulty(func(req *http.Request) { req.Method = "" }), "it means GET")
+}
+
+// net/http's own RoundTripper refuses a request without a header map; a client's
+// gives it one.
+func TestRequestWithoutHeader(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	r := f.routing()
+	r.Header = http.Header{"Authorization": {"Bearer fleet"}}
+	u, err := url.Parse(chatPath)
+	require.NoError(t, err)
+	resp, err := f.chain(r, RetryOptions{}).RoundTrip(&http.Request{Method: http.MethodPost, URL: u, Body: io.NopCloser(strings.NewReader(chat))})
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, "Bearer fleet", f.seen[0].header.Get("Authorization"))
 }
 
 // To net/http, a length of 0 beside a body is one that is not known.

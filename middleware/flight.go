@@ -35,6 +35,7 @@ type flight struct {
 	reported atomic.Bool
 	// replayable is whether the request may be sent again after it was sent.
 	replayable bool
+	plain      bool        // no stream was asked for, as far as anybody can tell
 	mu         sync.Mutex  // Close may come while another goroutine reads
 	watch      *time.Timer // runs out when the endpoint is too slow
 	cause      error       // what watch cancels with
@@ -168,7 +169,7 @@ func (f *flight) read(body io.Reader, p []byte) (int, error) {
 func (f *flight) fail(phase Phase, err error) *Error {
 	e := &Error{Phase: phase, Endpoint: f.endpoint.ID, Attempts: f.call.attempts, Err: f.reason(err)}
 	alive := f.caller.Err() == nil && !errors.Is(e.Err, ErrTotalTimeout)
-	e.retryable, e.lost = alive && f.replayable, connectionLost(e.Err)
+	e.retryable, e.lost = alive && f.replayable && !otherKind(e.Err), connectionLost(e.Err)
 	if errors.As(e.Err, new(requestFault)) {
 		e.Phase, e.retryable, e.lost = PhasePrepare, false, false
 	} else if alive && beforeSending(err) {

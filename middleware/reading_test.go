@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func TestUsageIn(t *testing.T) {
 		`{ "usage" : { "input_tokens" : 5, "input_tokens_details" : {"cached_tokens" : 4} } }`:            {5, 4, -1},
 		`{"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":1}}`:                      {8, 3, 1},
 		`{"usage":{"input_tokens":14,"cache_creation_input_tokens":16,"cache_read_input_tokens":400}}`:    {430, 400, -1},
-		`{"usage":{"input_tokens":1,"cache_read_input_tokens":9223372036854775807}}`:                      {1, math.MaxInt, -1},
+		fmt.Sprintf(`{"usage":{"input_tokens":1,"cache_read_input_tokens":%d}}`, math.MaxInt):             {1, math.MaxInt, -1},
 		`{"choices":[{"message":{"content":"\"usage\":{\"prompt_tokens\":1}"}}],"usage":null}`:            noUsage,
 		`{"usage":"none"}`:               noUsage,
 		`{"text":"usage"}`:               noUsage,

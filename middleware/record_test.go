@@ -260,15 +260,15 @@ func TestRecordOfManyBoundaries(t *testing.T) {
 	d.Model = strings.Repeat("m", 1<<20)
 	d.Boundaries = make([]canon.Boundary, 1<<17)
 	for i := range d.Boundaries {
-		d.Boundaries[i] = canon.Boundary{Hash: 1 << 63, Offset: i << 20}
+		d.Boundaries[i] = canon.Boundary{Hash: 1 << 63, Offset: i << 14}
 	}
 	recorder.take(d)
 	require.NoError(t, recorder.Close())
 	require.Less(t, out.Len(), maxRecordLine/2)
 	got := readRecords(t, out.String())[0]
 	require.Len(t, got.Boundaries, maxRecordBoundaries)
-	require.Equal(t, 4094<<20, got.Boundaries[4094].Bytes)
-	require.Equal(t, (1<<17-1)<<20, got.Boundaries[4095].Bytes)
+	require.Equal(t, 4094<<14, got.Boundaries[4094].Bytes)
+	require.Equal(t, (1<<17-1)<<14, got.Boundaries[4095].Bytes)
 }
 
 const goodRecord = `{"v":1,"time":"2026-01-02T03:04:05Z","api":"chat","head":"0000000000000001","root":"0000000000000002","outcome":"ok","total_ms":1.5}`

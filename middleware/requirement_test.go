@@ -294,7 +294,7 @@ func TestRequirement13_Ejection(t *testing.T) {
 				if mode == "refused" {
 					return nil, errRefused
 				}
-				return events(role + abort + done)
+				return status(200, strings.Replace(answerOK, `"stop"`, `"abort"`, 1))
 			}
 			return status(200, answerOK)
 		})
@@ -341,7 +341,7 @@ func TestRequirement13_Ejection(t *testing.T) {
 		tried := map[string]int{}
 		for i := range 200 {
 			ctx := WithTrace(t.Context(), &Trace{Picked: func(p Picked) { tried[p.Endpoint]++ }})
-			resp, err := post(ctx, rt, chatPath, strings.Replace(conversation(i), `}]}`, `}],"stream":false}`, 1))
+			resp, err := post(ctx, rt, chatPath, conversation(i))
 			require.NoError(t, err)
 			resp.Body.Close()
 		}

@@ -33,6 +33,9 @@ func (r *route) receive(resp *http.Response, f *flight) (*http.Response, error) 
 		return nil, err
 	case resp.StatusCode >= 400:
 		return r.receiveError(resp, f)
+	case media == "text/event-stream" && f.plain:
+		resp.Body.Close()
+		return nil, f.fail(PhaseFirstByte, ErrStreamed)
 	case media == "text/event-stream", f.call.prompt.Stream && (media == "" || strings.HasPrefix(media, "text/")):
 		return r.receiveStream(resp, f) // whatever it is called, SDKs read it as one
 	case f.call.api != canon.Unknown && (media == "application/json" || media == ""):
@@ -85,14 +88,14 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 		return resp, nil
 	}
 	resp.Body.Close()
-	events := f.call.prompt.Stream && isEvents(body)
+	events := isEvents(body)
 	switch {
+	case events && f.plain:
+		return nil, f.fail(PhaseFirstByte, ErrStreamed)
 	case len(bytes.TrimSpace(body)) == 0, endsWithConnection(resp) && !events && !json.Valid(body):
 		return nil, f.fail(PhaseBody, io.ErrUnexpectedEOF)
 	case f.call.prompt.Stream && f.call.api != canon.Embeddings && !events && !reportsError(body):
-		err := f.fail(PhaseFirstByte, ErrNotStreamed)
-		err.retryable = false // it costs a whole answer each time
-		return nil, err
+		return nil, f.fail(PhaseFirstByte, ErrNotStreamed)
 	case aborted(body):
 		return nil, f.fail(PhaseBody, ErrAborted)
 	case f.call.api == canon.Messages && givenUp(body):

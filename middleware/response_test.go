@@ -28,9 +28,10 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"whole":              {"application/json", answerOK, nil, ErrNotStreamed, 1},
 		"whole, of no kind":  {"", answerOK, nil, ErrTruncated, 2},
 		"an error":           {"application/json", `{"error":{"message":"no"}}`, nil, nil, 1},
-		"a stream unlabeled": {"", event, io.ErrUnexpectedEOF, nil, 1},
+		"a stream":           {"text/event-stream", event, ErrStreamed, nil, 1},
+		"a stream unlabeled": {"", event, ErrStreamed, nil, 1},
 		"a stream as text":   {"text/plain", event, nil, nil, 1},
-		"a stream as JSON":   {"application/json", event, io.ErrUnexpectedEOF, nil, 1},
+		"a stream as JSON":   {"application/json", event, ErrStreamed, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, request := range []string{chat, chatStream} {
@@ -41,6 +42,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 					return resp, nil
 				})
 				want, attempts := tt.plain, 2
+				if want == ErrStreamed { // others would answer no better
+					attempts = 1
+				}
 				if request == chatStream {
 					want, attempts = tt.stream, tt.attempts
 				}
@@ -54,6 +58,41 @@ func TestAnswersThatAreNone(t *testing.T) {
 					require.Equal(t, tt.body, body)
 				}
 				require.Zero(t, f.inFlight())
+			}
+		})
+	}
+}
+
+// A stream in answer to a plain request is no fault of the endpoint's, and none at
+// all where it is not known that the request was plain.
+func TestStreamsNobodyAskedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body, accept string
+		want         error
+	}{
+		"plain":                 {chat, "application/json", ErrStreamed},
+		"plain, said so":        {strings.Replace(chat, "{", `{"stream":false,`, 1), "", ErrStreamed},
+		"a stream is accepted":  {chat, "application/json, text/event-stream", nil},
+		"two words on streams":  {strings.Replace(chat, "{", `{"stream":true,"stream":false,`, 1), "", nil},
+		"not known to be plain": {`{"stream":`, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return events(hello + stop + done) })
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, chatPath, strings.NewReader(tt.body))
+			require.NoError(t, err)
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Accept", tt.accept)
+			resp, err := f.chain(f.routing(), RetryOptions{Max: 1}).RoundTrip(req)
+			require.ErrorIs(t, err, tt.want)
+			require.Equal(t, 1, f.attempts())
+			if err == nil {
+				body, err := readAll(resp)
+				require.NoError(t, err)
+				require.Equal(t, hello+stop+done, body)
+			}
+			for _, s := range f.router.Stats() {
+				require.Zero(t, s.Failed)
+				require.Zero(t, s.InFlight)
 			}
 		})
 	}

@@ -125,6 +125,8 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 		f.expectStream()
 	}
 	f.replayable = c.api != canon.Unknown || req.Method == http.MethodGet || req.Method == http.MethodHead
+	f.plain = c.prompt.Body != nil && c.prompt.Diagnosis.Code == canon.OK && !c.prompt.Stream &&
+		!strings.Contains(req.Header.Get("Accept"), "text/event-stream")
 	if c.prompt.Body == nil {
 		watchUpload(out)
 	}
@@ -236,7 +238,7 @@ func (r *route) try(c *call) (lease affinity.Lease, ep discovery.Endpoint, err e
 			return lease, ep, nil
 		}
 		want.Tried = append(want.Tried[:len(want.Tried):len(want.Tried)], lease.Endpoint())
-		lease.Release(affinity.Outcome{PromptTokens: -1, CachedTokens: -1})
+		lease.Release(affinity.Outcome{PromptTokens: -1, CachedTokens: -1, Boundaries: want.Boundaries})
 	}
 	return affinity.Lease{}, ep, affinity.ErrNoEndpoints
 }
@@ -258,7 +260,9 @@ func (r *route) address(req *http.Request, f *flight) *http.Request {
 		u.Path, u.RawPath = prefix+u.Path, ""
 	}
 	out.URL, out.Host = u, u.Host
-	out.Header = req.Header.Clone()
+	if out.Header = req.Header.Clone(); out.Header == nil {
+		out.Header = http.Header{}
+	}
 	for name, values := range r.Header {
 		out.Header[name] = values
 	}

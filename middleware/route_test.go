@@ -84,6 +84,15 @@ func TestWaitsForTheFirstEndpoint(t *testing.T) {
 // An endpoint that leaves between the pick and the look-up is passed over.
 func TestEndpointThatJustLeft(t *testing.T) {
 	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(200, answerOK) })
+	var unasked []affinity.Outcome
+	router, err := affinity.New(affinity.Options{OnRelease: func(r affinity.Released) {
+		if r.Outcome.Status == 0 {
+			unasked = append(unasked, r.Outcome)
+		}
+	}})
+	require.NoError(t, err)
+	require.NoError(t, router.Set([]affinity.Endpoint{{ID: "a"}, {ID: "b"}}))
+	f.router = router
 	r := f.routing()
 	gone := 0
 	r.Lookup = func(id string) (discovery.Endpoint, bool) {
@@ -92,8 +101,11 @@ func TestEndpointThatJustLeft(t *testing.T) {
 		}
 		return f.lookup(id)
 	}
-	_, err := post(t.Context(), f.chain(r, RetryOptions{}), chatPath, chat)
+	_, err = post(t.Context(), f.chain(r, RetryOptions{}), chatPath, chat)
 	require.NoError(t, err)
+	require.Len(t, unasked, 1)
+	require.NotEmpty(t, unasked[0].Boundaries, "should it come back, it does not have them")
+	require.NoError(t, unasked[0].Err)
 	r.Lookup = func(string) (discovery.Endpoint, bool) { return discovery.Endpoint{}, false }
 	_, err = post(t.Context(), f.chain(r, RetryOptions{}), chatPath, chat)
 	require.ErrorIs(t, err, affinity.ErrNoEndpoints)

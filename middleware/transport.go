@@ -45,8 +45,16 @@ type TransportOptions struct {
 	AllowLinkLocal bool
 }
 
-// maxHeader bounds a response's header; net/http's own limit is 10 MiB.
-const maxHeader = 1 << 20
+const (
+	// maxHeader bounds a response's header; net/http's own limit is 10 MiB.
+	maxHeader = 1 << 20
+	// writeBuffer is what a connection holds back until it is written at once.
+	// With net/http's 4 KiB a prompt of 4 KB is two writes, each of which wakes
+	// the engine; with this, header and prompt are one up to 16 KB, which is
+	// 5 % of a call on loopback. More gains nothing, and idle connections keep
+	// it.
+	writeBuffer = 16 << 10
+)
 
 // Transport sends a request on the connection pool of the endpoint that
 // [Route] picked. Each endpoint has a transport of its own, so that closing
@@ -92,6 +100,7 @@ func NewTransport(o TransportOptions) *Transport {
 			MaxIdleConnsPerHost:    o.MaxIdle,
 			IdleConnTimeout:        o.IdleTimeout,
 			MaxResponseHeaderBytes: maxHeader,
+			WriteBufferSize:        writeBuffer,
 		}
 	case *http.Transport:
 		t.base = base.Clone()
@@ -104,6 +113,9 @@ func NewTransport(o TransportOptions) *Transport {
 		}
 		if t.base.MaxResponseHeaderBytes == 0 {
 			t.base.MaxResponseHeaderBytes = maxHeader
+		}
+		if t.base.WriteBufferSize == 0 {
+			t.base.WriteBufferSize = writeBuffer
 		}
 	default:
 		t.fixed = base
