@@ -91,33 +91,45 @@ func (p *parser) scanString(i int) int {
 	return end + 1
 }
 
-// skim is skimPlain, by marks.
-func (p *parser) skim(i int) (at, plain int) {
+// skim is skimWords, by marks. It goes through a block stop by stop: where the
+// next one is does then not wait for what this one holds.
+func (p *parser) skim(i int) (at, removed int) {
 	if !marking {
-		return skimPlain(p.src, i)
+		return p.skimWords(i)
 	}
 	for {
 		off := uint(i - p.from)
 		if off >= uint(p.size) {
 			if i >= len(p.src) {
-				return len(p.src), plain
+				return len(p.src), removed
 			}
 			p.mark(i)
 			off = 0
 		}
 		b := &p.blocks[off/64%(window/64)]
-		stops, escapes := b.stops>>(off%64), b.escapes>>(off%64)
+		stops, plain := b.stops>>(off%64), b.escapes>>(off%64)&^(b.stops>>(off%64))
 		if stops == 0 {
-			plain += bits.OnesCount64(escapes)
+			removed += bits.OnesCount64(plain)
 			i += int(64 - off%64)
 			continue
 		}
-		plain += bits.OnesCount64(escapes & (stops - 1) &^ stops)
-		i += bits.TrailingZeros64(stops)
-		if i+1 >= len(p.src) || p.src[i] != '\\' || escapeClass[p.src[i+1]] != plainEscape {
-			return i, plain
+		from := i
+		for ; stops != 0; stops &= stops - 1 {
+			k := from + bits.TrailingZeros64(stops)
+			if k < i {
+				continue // the second of a surrogate pair
+			}
+			if k >= len(p.src) || p.src[k] != '\\' {
+				return k, removed + bits.OnesCount64(plain&(stops-1)&^stops)
+			}
+			size, more := p.escape(k)
+			if size < 0 {
+				return -1, 0
+			}
+			i = k + size
+			removed += more
 		}
-		plain++
-		i += 2
+		removed += bits.OnesCount64(plain)
+		i = max(i, from+int(64-off%64))
 	}
 }

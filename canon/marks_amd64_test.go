@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,22 +93,24 @@ func TestClassifyEachByte(t *testing.T) {
 	}
 }
 
-// skimAsBefore checks skim against skimPlain at every place where a scan of the
+// skimBothWays checks skim against skimWords at every place where a scan of the
 // text can start.
-func skimAsBefore(t testing.TB, text []byte) {
+func skimBothWays(t testing.TB, text []byte) {
 	t.Helper()
-	var p parser
-	p.reset(text, maxDepth)
+	var marked, plain parser
+	marked.reset(text, maxDepth)
+	plain.reset(text, maxDepth)
 	for i := 0; i < len(text); {
-		at, plain := p.skim(i)
-		wantAt, wantPlain := skimPlain(text, i)
-		if at != wantAt || plain != wantPlain {
-			t.Fatalf("skim(%d) = %d, %d, want %d, %d in %q", i, at, plain, wantAt, wantPlain, text)
-		}
-		if at < len(text) && text[at] == '\\' {
-			at++ // and over what is escaped
+		at, removed := marked.skim(i)
+		wantAt, wantRemoved := plain.skimWords(i)
+		if at != wantAt || removed != wantRemoved || marked.diag != plain.diag || !slices.Equal(marked.odd, plain.odd) {
+			t.Fatalf("skim(%d) = %d, %d, %v, want %d, %d, %v in %q", i, at, removed, marked.diag, wantAt, wantRemoved, plain.diag, text)
 		}
 		i = at + 1
+		if at < 0 {
+			i = plain.diag.Offset + 2 // behind the letter of the escape
+		}
+		marked.diag, plain.diag = Diagnosis{}, Diagnosis{}
 	}
 }
 
@@ -116,12 +119,16 @@ func TestSkimByMarksAndByWords(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for n := range 200 {
 		for range 100 {
-			skimAsBefore(t, dense(r, n))
+			skimBothWays(t, dense(r, n))
 		}
 	}
+	for n := range 3 * window / 2 { // each kind of \u escape, cut by the end of a block and of the stretch
+		text := bytes.Repeat([]byte{'-'}, n)
+		skimBothWays(t, append(text, `\ud83d\ude00\u00e9\ud83d\n\u000b\ud83d\u0041" \ud83d\uXXXX`...))
+	}
 	for range 300 {
-		skimAsBefore(t, dense(r, window-70+r.IntN(140)))
-		skimAsBefore(t, dense(r, 3*window))
+		skimBothWays(t, dense(r, window-70+r.IntN(140)))
+		skimBothWays(t, dense(r, 3*window))
 	}
 }
 
@@ -169,9 +176,10 @@ func TestInvalidUTF8IsFoundBehindMarks(t *testing.T) {
 func FuzzMarks(f *testing.F) {
 	needsMarks(f)
 	f.Add([]byte(`a \u003c b\n\\\"c" d`), uint16(60))
+	f.Add([]byte(`\ud83d\ude00\u003c\ud83d"`), uint16(60))
 	f.Add([]byte("\\\\\\\\\\\\\"\x1f\x7fé"), uint16(window-3))
 	f.Fuzz(func(t *testing.T, text []byte, before uint16) {
-		skimAsBefore(t, append(bytes.Repeat([]byte{'-'}, int(before)%(2*window)), text...))
+		skimBothWays(t, append(bytes.Repeat([]byte{'-'}, int(before)%(2*window)), text...))
 	})
 }
 

@@ -13,4 +13,4 @@ func (p *parser) unmark() { p.utf8 = utf8.Valid(p.src) }
 // returns the position after the closing quote, or -1 after a fatal fault.
 func (p *parser) scanString(i int) int { return p.scanAnyString(i) }
 
-func (p *parser) skim(i int) (at, plain int) { return skimPlain(p.src, i) }
+func (p *parser) skim(i int) (at, removed int) { return p.skimWords(i) }

@@ -9,18 +9,23 @@ import (
 // scanAnyString scans a string of any length; scanString is its short cut.
 func (p *parser) scanAnyString(i int) int {
 	src := p.src
-	start := i
-	i, removed := p.skim(i) // removed: bytes of escapes beyond those of their text
+	start, odd := i, len(p.odd)
+	i, removed := p.skim(i)
+	switch {
+	case i < 0:
+		return -1
+	case i >= len(src):
+		return p.fail(NotJSON, i, "unterminated string")
+	case src[i] != '"':
+		return p.fail(NotJSON, i, "control character in a string")
+	}
 	flags := uint8(0)
 	if removed > 0 {
 		flags = flagEscaped
 	}
-	if i >= len(src) || src[i] != '"' {
-		var n int
-		if i, n, flags = p.scanOddString(i); i < 0 {
-			return -1
-		}
-		removed += n
+	if len(p.odd) > odd {
+		flags |= flagRespell
+		p.untidy++
 	}
 	if !p.utf8 && !utf8.Valid(src[start:i]) {
 		p.note(InvalidUTF8, start+invalidAt(src[start:i]), uint32(len(p.nodes)), "string is not UTF-8")
@@ -42,53 +47,53 @@ func (p *parser) push() *node {
 	return &p.nodes[at]
 }
 
-// scanOddString goes on with a string at a place where skim stopped. It returns
-// where the closing quote is, or -1, the bytes of escapes from there on beyond
-// those of their text, and the flags of the string.
-func (p *parser) scanOddString(i int) (at, removed int, flags uint8) {
+// escape reads the escape at i, of any kind, and adds it to p.odd unless it is
+// canonical. It returns the bytes that it takes, -1 after a fatal fault, and how
+// many they are beyond those of its text.
+func (p *parser) escape(i int) (taken, removed int) {
 	src := p.src
-	flags = flagEscaped
-	for {
+	if i+1 == len(src) {
+		return p.fail(NotJSON, i, "unterminated string"), 0
+	}
+	text, size := '/', 2
+	switch escapeClass[src[i+1]] {
+	case plainEscape:
+		return 2, 1
+	case slashEscape:
+	case unicodeEscape:
+		text, size = hex4(src, i+2), 6
 		switch {
-		case i >= len(src) || src[i] == '\\' && i+1 == len(src):
-			return p.fail(NotJSON, i, "unterminated string"), 0, 0
-		case src[i] == '"':
-			if flags&flagRespell != 0 {
-				p.untidy++
+		case text < 0:
+			return p.fail(NotJSON, i, "bad \\u escape"), 0
+		case text < ' ' && shortEscape(byte(text)) == 0 && isLowerHex(src[i+5]):
+			return 6, 5
+		case utf16.IsSurrogate(text):
+			if text, size = p.surrogate(i, text); size < 0 {
+				return -1, 0
 			}
-			return i, removed, flags
-		case src[i] != '\\':
-			return p.fail(NotJSON, i, "control character in a string"), 0, 0
 		}
-		switch escapeClass[src[i+1]] {
-		case plainEscape:
-			removed++
-			i += 2
-		case slashEscape:
-			p.odd = append(p.odd, oddEscape{uint32(i), uint32(i + 2), '/'})
-			flags |= flagRespell
-			removed++
-			i += 2
-		case unicodeEscape:
-			text, size := p.scanUnicode(i)
-			if text < 0 {
-				return p.fail(NotJSON, i+size, "bad \\u escape"), 0, 0
-			}
-			if text >= ' ' || shortEscape(byte(text)) != 0 || !isLowerHex(src[i+5]) {
-				p.odd = append(p.odd, oddEscape{uint32(i), uint32(i + size), text})
-				flags |= flagRespell
-			}
-			removed += size - utf8.RuneLen(text)
-			i += size
-		default:
-			return p.fail(NotJSON, i, "unknown escape"), 0, 0
+	default:
+		return p.fail(NotJSON, i, "unknown escape"), 0
+	}
+	p.odd = append(p.odd, oddEscape{uint32(i), uint32(i + size), text})
+	return size, size - utf8.RuneLen(text)
+}
+
+// surrogate reads on behind the \u escape at i, which spells half a character.
+// It returns the whole one, U+FFFD if there is no other half, and the bytes that
+// spell it, -1 after a fatal fault.
+func (p *parser) surrogate(i int, half rune) (text rune, size int) {
+	if next := i + 6; next+1 < len(p.src) && p.src[next] == '\\' && p.src[next+1] == 'u' && half < 0xDC00 {
+		low := hex4(p.src, next+2)
+		if low < 0 {
+			return 0, p.fail(NotJSON, next, "bad \\u escape")
 		}
-		if i < len(src) && src[i] != '\\' { // where all but ASCII is escaped, one follows another
-			var plain int
-			i, plain = p.skim(i)
-			removed += plain
+		if text := utf16.DecodeRune(half, low); text != utf8.RuneError {
+			return text, 12
 		}
 	}
+	p.note(LoneSurrogate, i, uint32(len(p.nodes)), "unpaired surrogate escape")
+	return utf8.RuneError, 6
 }
 
 // escapeClass classes the character after a backslash.
@@ -102,29 +107,6 @@ const (
 	slashEscape              // one byte of text that needs no escape
 	unicodeEscape            // \u
 )
-
-// scanUnicode reads the \u escape at i, or the two of a surrogate pair. It
-// returns the character and the bytes that spell it. A negative one is a fault,
-// and size is how far it is.
-func (p *parser) scanUnicode(i int) (text rune, size int) {
-	text = hex4(p.src, i+2)
-	switch {
-	case text < 0:
-		return text, 0
-	case text&^0x7FF != 0xD800:
-		return text, 6
-	case text < 0xDC00 && i+7 < len(p.src) && p.src[i+6] == '\\' && p.src[i+7] == 'u':
-		low := hex4(p.src, i+8)
-		if low < 0 {
-			return low, 6
-		}
-		if low&^0x3FF == 0xDC00 {
-			return utf16.DecodeRune(text, low), 12
-		}
-	}
-	p.note(LoneSurrogate, i, uint32(len(p.nodes)), "unpaired surrogate escape")
-	return utf8.RuneError, 6
-}
 
 // scanNumber scans the number at i and appends its node.
 func (p *parser) scanNumber(i int) int {

@@ -24,6 +24,25 @@ func stops(w uint64) uint64 {
 	return ^(low&slash | w) & highs
 }
 
+// skimWords skips a string from i on, up to what ends it: the closing quote, a
+// control character, or the end of the source. It returns where that is, -1 after
+// a fatal fault, and how many bytes the escapes are beyond those of their text.
+func (p *parser) skimWords(i int) (at, removed int) {
+	for {
+		at, plain := skimPlain(p.src, i)
+		removed += plain
+		if at >= len(p.src) || p.src[at] != '\\' {
+			return at, removed
+		}
+		size, more := p.escape(at)
+		if size < 0 {
+			return -1, 0
+		}
+		i = at + size
+		removed += more
+	}
+}
+
 // skimPlain skips what most strings consist of, plain text and escapes of two
 // characters that are canonical. It returns where it stopped and how many such
 // escapes there were. It calls nothing, so that all it works on stays in

@@ -266,17 +266,6 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	require.Contains(t, found[0].Message, context.Canceled.Error())
 }
 
-func TestCheckMeasuresIdleTimeouts(t *testing.T) {
-	short := checked{server: func(s *http.Server) { s.IdleTimeout = 50 * time.Millisecond }}.start(t)
-	long := checked{}.start(t)
-	base := &http.Transport{IdleConnTimeout: 800 * time.Millisecond}
-	found := check(t, []string{short, long}, []client.Option{client.WithTransport(base)}, client.CheckIdle())
-	require.Len(t, found, 1, found.String())
-	require.Equal(t, client.IdleTimeoutShort, found[0].Code)
-	require.Equal(t, short, found[0].Endpoint)
-	require.Contains(t, found[0].Message, "before 800ms")
-}
-
 func TestCheckSendsNothingUnlessAsked(t *testing.T) {
 	var posts atomic.Int64
 	count := checked{spoil: func(w http.ResponseWriter, r *http.Request, engine http.Handler) {

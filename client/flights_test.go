@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,68 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A port is one engine's: real HTTP over connections in memory, so that time
-// can be virtual.
-type port struct {
-	conns chan net.Conn
-	done  chan struct{}
-
-	mu     sync.Mutex
-	closed bool // takes no connection; those that are there stay open
-	hangs  bool // takes connections, and does not answer for its health
-	asked  int  // requests to generate
-}
-
-func (p *port) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *port) Close() error   { return nil }
-func (p *port) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *port) set(closed, hangs bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed, p.hangs = closed, hangs
-}
-
-func (p *port) state() (closed, hangs bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed, p.hangs
-}
-
-// A harbour is a fleet of two such engines.
-type harbour struct {
-	ports map[string]*port
-	work  func(p *port, n int, r *http.Request) // n counts a fleet's requests from 1
-	asked int
-}
-
-func (h *harbour) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	p := h.ports[address]
-	if closed, _ := p.state(); closed {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	}
-	ours, theirs := net.Pipe()
-	select {
-	case p.conns <- theirs:
-		return ours, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
+// open lets two engines work.
 func (h *harbour) open(t *testing.T) {
-	h.ports = map[string]*port{}
 	for _, address := range []string{"10.0.0.1:8000", "10.0.0.2:8000"} {
-		p := &port{conns: make(chan net.Conn), done: make(chan struct{})}
-		h.ports[address] = p
-		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var p *port
+		p = h.add(t, address, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet {
 				w.Header().Set("Connection", "close")
 				if _, hangs := p.state(); hangs {
@@ -94,9 +34,7 @@ func (h *harbour) open(t *testing.T) {
 			h.work(p, n, r)
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"choices":[{"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}]}`)
-		})}
-		go func() { _ = s.Serve(p) }()
-		t.Cleanup(func() { close(p.done); s.Close() })
+		})})
 	}
 }
 

@@ -249,6 +249,11 @@ func WithLinkLocal() Option {
 // WithLogger sets where the client logs: changes of the fleet and failures at
 // level Warn or Info, calls at level Debug; never prompts or keys. The default
 // discards everything.
+//
+// Go's own net/http has a line that no transport can turn off: when a server sends
+// more than the length that it announced, up to 4 KiB of the rest go to the
+// standard logger ("Unsolicited response received on idle HTTP channel"). No
+// correct server does that; where one might, see to what log.SetOutput is given.
 func WithLogger(l *slog.Logger) Option {
 	return optionFunc(func(c *config) { c.logger = l })
 }

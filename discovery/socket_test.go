@@ -22,14 +22,20 @@ import (
 
 // These tests use real sockets; nothing in them waits for a fixed time.
 
-// until returns the first set for which ok holds.
+// until returns the first member of the first set for which ok holds of it.
 func until(t *testing.T, sets <-chan []Member, ok func(Member) bool) Member {
+	t.Helper()
+	return untilSet(t, sets, func(ms []Member) bool { return ok(ms[0]) })[0]
+}
+
+// untilSet returns the first set for which ok holds.
+func untilSet(t *testing.T, sets <-chan []Member, ok func([]Member) bool) []Member {
 	t.Helper()
 	for {
 		select {
 		case ms := <-sets:
-			if ok(ms[0]) {
-				return ms[0]
+			if ok(ms) {
+				return ms
 			}
 		case <-t.Context().Done():
 			t.Fatal("it never came")
@@ -107,6 +113,7 @@ func TestSocketsRedirectsAreNotFollowed(t *testing.T) {
 	}
 	assert.ErrorContains(t, w.Members()[0].ModelsErr, "redirects are not followed")
 	require.NoError(t, w.Close())
+	s.Close() // when the last probe, which was given up, has been answered too
 	assert.Zero(t, followed.Load())
 	assert.NotContains(t, log.String(), "s3cret")
 	close(keys)
@@ -168,7 +175,7 @@ func TestSocketsRefuseNamesThatPointToMetadata(t *testing.T) {
 	assert.ErrorIs(t, err, ErrAddrRefused)
 }
 
-// An endpoint that accepts and says nothing, and one that refuses, beside a good one.
+// An endpoint that accepts and says nothing, beside a good one.
 func TestSocketsBlackHole(t *testing.T) {
 	hole, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -179,14 +186,10 @@ func TestSocketsBlackHole(t *testing.T) {
 		HealthTimeout: 50 * time.Millisecond,
 	})
 	require.NoError(t, w.Ready(t.Context()))
-	m := until(t, sets, func(m Member) bool { return m.Health == Unhealthy })
-	assert.Equal(t, "a", m.ID)
-	assert.ErrorContains(t, m.HealthErr, "no answer within 50ms")
-	for _, m := range w.Members() {
-		if m.ID == "b" {
-			assert.Equal(t, Healthy, m.Health)
-		}
-	}
+	// On a busy machine the good one may be late as well, for a moment.
+	ms := untilSet(t, sets, func(ms []Member) bool { return ms[0].Health == Unhealthy && ms[1].Health == Healthy })
+	assert.Equal(t, "a", ms[0].ID)
+	assert.ErrorContains(t, ms[0].HealthErr, "no answer within 50ms")
 	require.NoError(t, w.Close(), "with a probe under way")
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prefixwise/prefixwise/client/pwprom"
+	"github.com/prefixwise/prefixwise/middleware"
 )
 
 type dashboard struct {
@@ -65,7 +66,9 @@ var (
 	quoted = regexp.MustCompile(`"[^"]*"`)
 	word   = regexp.MustCompile(`\$?\b[a-zA-Z_:][a-zA-Z0-9_:]*`)
 	// promQL are the words of the language that the dashboard uses.
-	promQL = strings.Fields("sum min max by rate increase histogram_quantile scalar")
+	promQL   = strings.Fields("sum min max by rate increase histogram_quantile scalar")
+	outcome  = regexp.MustCompile(`outcome[=!~]+"([^"]*)"`)
+	outcomes = []middleware.Outcome{middleware.OutcomeOK, middleware.OutcomeRefused, middleware.OutcomeFailed, middleware.OutcomeCanceled}
 )
 
 // Each expression asks for what the collector registers, by labels it has.
@@ -88,6 +91,11 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 			for _, name := range names {
 				if _, ok := series[name]; !ok {
 					require.Contains(t, allowed, name, "%s: %s", p.Title, target.Expr)
+				}
+			}
+			for _, m := range outcome.FindAllStringSubmatch(target.Expr, -1) {
+				for o := range strings.SplitSeq(m[1], "|") {
+					require.Contains(t, outcomes, middleware.Outcome(o), target.Expr)
 				}
 			}
 			for _, m := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat, -1) {

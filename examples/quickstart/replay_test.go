@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -32,33 +33,48 @@ func TestReplayAgrees(t *testing.T) {
 	for i := range m.instances {
 		names = append(names, fmt.Sprintf("sim-%d", i))
 	}
-	// Random lots alone have a standard deviation of over one point in a run of this
-	// mix. The whole mix is in the replay's README.
-	for policy, within := range map[string]float64{"random": .05, "affinity": .03} {
+	// The run over HTTP is one more of the simulated ones, but for what HTTP takes.
+	// That is worth two points on a busy machine, and random lots alone have a
+	// standard deviation of over one. Affinity's places are the same in both; what is
+	// left of chance had a deviation of half a point. The whole mix is in the replay's
+	// README.
+	for _, policy := range []string{"random", "affinity"} {
 		replay := exec.CommandContext(t.Context(), "go", "run", "../replay", "-trace", file+"-"+policy+".jsonl", "-policies", policy,
-			"-json", "-clients", "1", "-seeds", "5", "-names", strings.Join(names, ","), "-cache", fmt.Sprint(m.cacheTokens), "-speed", fmt.Sprint(m.speed))
+			"-json", "-clients", "1", "-seeds", "30", "-names", strings.Join(names, ","), "-cache", fmt.Sprint(m.cacheTokens), "-speed", fmt.Sprint(m.speed))
 		replay.Stdout, replay.Stderr = &out, &say
 		require.NoError(t, replay.Run(), say.String())
-		simulated := hitRates(t, &out)
-		t.Logf("%s: %.3f over HTTP, %.3f simulated", policy, overHTTP[policy], simulated[policy])
-		require.InDelta(t, overHTTP[policy], simulated[policy], within, policy)
+		mean, deviation := moments(hitRates(t, &out)[policy])
+		t.Logf("%s: %.3f over HTTP, %.3f ± %.3f simulated", policy, overHTTP[policy][0], mean, deviation)
+		within := .03
+		if policy == "random" {
+			within = .02 + 6*deviation
+		}
+		require.InDelta(t, mean, overHTTP[policy][0], within, policy)
 	}
 }
 
-// hitRates returns the mean of each policy.
-func hitRates(t *testing.T, lines *bytes.Buffer) map[string]float64 {
-	sum, n := map[string]float64{}, map[string]float64{}
+// hitRates returns those of each policy's runs.
+func hitRates(t *testing.T, lines *bytes.Buffer) map[string][]float64 {
+	all := map[string][]float64{}
 	for d := json.NewDecoder(lines); d.More(); {
 		var r struct {
 			Policy  string  `json:"policy"`
 			HitRate float64 `json:"hit_rate"`
 		}
 		require.NoError(t, d.Decode(&r))
-		sum[r.Policy] += r.HitRate
-		n[r.Policy]++
+		all[r.Policy] = append(all[r.Policy], r.HitRate)
 	}
-	for policy := range sum {
-		sum[policy] /= n[policy]
+	return all
+}
+
+// moments returns the mean of some values and their standard deviation.
+func moments(values []float64) (mean, deviation float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
 	}
-	return sum
+	for _, v := range values {
+		deviation += (v - mean) * (v - mean) / (n - 1)
+	}
+	return mean, math.Sqrt(deviation)
 }

@@ -13,6 +13,7 @@ type canvas struct {
 	width, height            float64
 	left, right, top, bottom float64 // of the frame, in pixels
 	x, y                     axis
+	marked                   struct{ x, y float64 } // the last mark
 }
 
 // axis maps values to the frame.
@@ -78,12 +79,18 @@ func (c *canvas) line(style string, xs, ys []float64) {
 	c.b.WriteString(`"/>`)
 }
 
-// mark draws a numbered vertical line.
+// mark draws a numbered vertical line. A number that would lie on the one before
+// goes below it.
 func (c *canvas) mark(at float64, number int) {
-	x := c.px(at)
+	const size = 18
+	x, y := c.px(at), c.top+size/2
+	if below := c.marked.y + size; number > 1 && math.Abs(x-c.marked.x) < size && below < c.bottom {
+		y = below
+	}
+	c.marked.x, c.marked.y = x, y
 	fmt.Fprintf(&c.b, `<line class="mark" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, x, c.top, x, c.bottom)
 	fmt.Fprintf(&c.b, `<circle class="mark" cx="%.1f" cy="%.1f" r="8"/><text class="mark" x="%.1f" y="%.1f" text-anchor="middle">%d</text>`,
-		x, c.top+8, x, c.top+12, number)
+		x, y, x, y+4, number)
 }
 
 func (c *canvas) end() template.HTML {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"html/template"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,27 @@ func TestTicks(t *testing.T) {
 		}
 		for span := .002; span < 1e6; span *= 1.3 {
 			apart(timeAxis(span, (width-60)/70))
+		}
+	}
+}
+
+// The numbers of changes that came close together lie below each other.
+func TestMarksApart(t *testing.T) {
+	p := Page{Span: time.Hour}
+	for _, minute := range []int{0, 20, 21, 22, 23, 59, 60} {
+		p.Changes = append(p.Changes, Change{At: time.Duration(minute) * time.Minute})
+	}
+	for _, plot := range []template.HTML{drawHits(p, wide, wideHeight), drawHits(p, narrow, narrowHeight)} {
+		var before [2]float64
+		circles := regexp.MustCompile(`<circle class="mark" cx="([\d.]+)" cy="([\d.]+)" r="8"/>`).FindAllStringSubmatch(string(plot), -1)
+		require.Len(t, circles, len(p.Changes))
+		for _, c := range circles {
+			x, err := strconv.ParseFloat(c[1], 64)
+			require.NoError(t, err)
+			y, err := strconv.ParseFloat(c[2], 64)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, math.Hypot(x-before[0], y-before[1]), 17., "%v", circles)
+			before = [2]float64{x, y}
 		}
 	}
 }
