@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -29,6 +30,7 @@ type instance struct {
 	cfg    Config
 	name   string
 	addr   string
+	claim  *claim          // nil: closed, or none could be had
 	sim    *vllmsim.Server // nil: killed
 	http   *http.Server
 	gate   *gate
@@ -64,12 +66,17 @@ func (in *instance) start() error {
 	if err != nil {
 		return fmt.Errorf("fleettest: %w", err)
 	}
-	l, err := listen(in.addr)
+	var l net.Listener
+	if in.addr == "" {
+		l, in.claim, err = listen()
+	} else { // it keeps the address it had first, which others may be reading
+		l, err = net.Listen("tcp", in.addr)
+	}
 	if err != nil {
 		sim.Close()
 		return fmt.Errorf("fleettest: %w", err)
 	}
-	if in.addr == "" { // it keeps the address it had first, which others may be reading
+	if in.addr == "" {
 		in.addr = l.Addr().String()
 	}
 	in.sim, in.gate, in.served = sim, newGate(sim), make(chan struct{})
@@ -171,7 +178,13 @@ func (f *Fleet) with(i int, do func(*vllmsim.Server)) {
 // Close stops all instances and waits for their goroutines. It can be called
 // more than once.
 func (f *Fleet) Close() {
-	for i := range f.instances {
-		f.Kill(i)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, in := range f.instances {
+		in.stop()
+		if in.claim != nil {
+			in.claim.Close()
+			in.claim = nil
+		}
 	}
 }
