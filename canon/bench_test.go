@@ -3,6 +3,7 @@ package canon_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/prefixwise/prefixwise/canon"
@@ -32,17 +33,7 @@ func BenchmarkCanonicalize(b *testing.B) {
 				if n == 0 && variant.options.DisableToolsCache {
 					continue
 				}
-				b.Run(name+"/"+variant.name, func(b *testing.B) {
-					c := newCanon(b, variant.options)
-					b.SetBytes(int64(len(body)))
-					b.ReportAllocs()
-					for b.Loop() {
-						r, err := c.Canonicalize(canon.Chat, body)
-						if err != nil || r.Diagnosis.Code != canon.OK {
-							b.Fatal(r.Diagnosis)
-						}
-					}
-				})
+				b.Run(name+"/"+variant.name, func(b *testing.B) { canonicalize(b, variant.options, body) })
 			}
 			b.Run(name+"/encoding-json", func(b *testing.B) {
 				b.SetBytes(int64(len(body)))
@@ -57,6 +48,31 @@ func BenchmarkCanonicalize(b *testing.B) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// BenchmarkEscapes has text as SDKs spell it: Go's write < > & as escapes, and
+// Python's json.dumps all but ASCII.
+func BenchmarkEscapes(b *testing.B) {
+	for _, of := range []struct{ name, content string }{
+		{"go", quote(strings.Repeat("if a < 3 && b > 4 {\n\treturn \"yes\"\n}\n", 40))},
+		{"python", `"` + strings.Repeat(`\u654f\u6377\u7684\u68d5\u8272\u72d0\u72f8\u3002`, 30) + `"`},
+	} {
+		message := `{"role":"user","content":` + of.content + `}`
+		body := `{"model":"m","messages":[` + message + strings.Repeat(","+message, 64<<10/len(message)) + `]}`
+		b.Run(of.name, func(b *testing.B) { canonicalize(b, canon.Options{}, []byte(body)) })
+	}
+}
+
+func canonicalize(b *testing.B, o canon.Options, body []byte) {
+	c := newCanon(b, o)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := c.Canonicalize(canon.Chat, body)
+		if err != nil || r.Diagnosis.Code != canon.OK {
+			b.Fatal(r.Diagnosis)
 		}
 	}
 }

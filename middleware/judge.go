@@ -69,26 +69,31 @@ type chatJudge struct {
 	aborted      bool
 	done         bool
 	use          usage
+	chunk        chatChunk // the one at hand, kept for its memory
 }
 
 type chatChunk struct {
 	Object  string          `json:"object"`
 	Error   json.RawMessage `json:"error"`
 	Usage   *wireUsage      `json:"usage"`
-	Choices []struct {
-		Index        int             `json:"index"`
-		FinishReason *string         `json:"finish_reason"`
-		Text         json.RawMessage `json:"text"`
-		Delta        struct {
-			Content          json.RawMessage `json:"content"`
-			Reasoning        json.RawMessage `json:"reasoning"`
-			ReasoningContent json.RawMessage `json:"reasoning_content"`
-			Refusal          json.RawMessage `json:"refusal"`
-			ToolCalls        json.RawMessage `json:"tool_calls"`
-			FunctionCall     json.RawMessage `json:"function_call"`
-			Audio            json.RawMessage `json:"audio"`
-		} `json:"delta"`
-	} `json:"choices"`
+	Choices []chatChoice    `json:"choices"`
+}
+
+type chatChoice struct {
+	Index        int             `json:"index"`
+	FinishReason *string         `json:"finish_reason"`
+	Text         json.RawMessage `json:"text"`
+	Delta        chatDelta       `json:"delta"`
+}
+
+type chatDelta struct {
+	Content          json.RawMessage `json:"content"`
+	Reasoning        json.RawMessage `json:"reasoning"`
+	ReasoningContent json.RawMessage `json:"reasoning_content"`
+	Refusal          json.RawMessage `json:"refusal"`
+	ToolCalls        json.RawMessage `json:"tool_calls"`
+	FunctionCall     json.RawMessage `json:"function_call"`
+	Audio            json.RawMessage `json:"audio"`
 }
 
 func (j *chatJudge) event(data []byte) (v verdict, err error) {
@@ -96,9 +101,12 @@ func (j *chatJudge) event(data []byte) (v verdict, err error) {
 		j.done = true
 		return verdict{last: true, failed: j.verdict()}, nil
 	}
-	var c chatChunk
-	if err := json.Unmarshal(data, &c); err != nil {
-		return verdict{}, cutShort(err)
+	c := &j.chunk
+	if !c.read(data) {
+		*c = chatChunk{}
+		if err := json.Unmarshal(data, c); err != nil {
+			return verdict{}, cutShort(err)
+		}
 	}
 	if present(c.Error) || c.Object == "error" {
 		return verdict{failed: j.streamError(data)}, nil
@@ -191,9 +199,12 @@ func (j *typedJudge) event(data []byte) (v verdict, err error) {
 		return verdict{}, nil
 	}
 	var e typedEvent
-	// The message of an error event is a string, so a wrong type is no fault.
-	if err := json.Unmarshal(data, &e); err != nil && e.Type == "" {
-		return verdict{}, cutShort(err)
+	if !e.read(data) {
+		e = typedEvent{}
+		// The message of an error event is a string, so a wrong type is no fault.
+		if err := json.Unmarshal(data, &e); err != nil && e.Type == "" {
+			return verdict{}, cutShort(err)
+		}
 	}
 	j.note(e.Usage)
 	if e.Message != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -47,6 +48,119 @@ func FuzzUsageRead(f *testing.F) {
 		require.NoError(t, json.NewDecoder(strings.NewReader(text)).Decode(&slow))
 		require.Equal(t, slow.usage(), quick.usage())
 	})
+}
+
+// A chunk that is read without encoding/json says what it says to that.
+func FuzzChunkRead(f *testing.F) {
+	for _, chunk := range usualChunks {
+		f.Add(chunk)
+	}
+	f.Add(`{"choices":[{"index":0,"delta":{"content":"a","content":""},"finish_reason":"abort","Finish_reason":"stop"}],"error":null}`)
+	f.Add(`{"choices":[{"delta":{"content":null,"audio":{"a":[1,true,false,"\\u0041"]}},"delta":{"refusal":[]}}],"choices":[]}`)
+	f.Add(`{"object":"error","usage":{"prompt_tokens":1},"usage":null,"x":01,"y":-1.5e3,"z":"\x01"}`)
+	f.Fuzz(func(t *testing.T, text string) { readsChunk(t, text) })
+}
+
+// readsChunk tells whether text is read without encoding/json, and checks that it
+// then says the same to it.
+func readsChunk(t *testing.T, text string) bool {
+	c := chatChunk{Choices: make([]chatChoice, 2)}
+	if !c.read([]byte(text)) {
+		return false
+	}
+	var want chatChunk
+	require.NoError(t, json.Unmarshal([]byte(text), &want), text)
+	require.NotEqual(t, "error", want.Object, text)
+	require.False(t, present(want.Error), text)
+	require.Equal(t, want.Usage, c.Usage, text)
+	require.Len(t, c.Choices, len(want.Choices), text)
+	for i := range want.Choices {
+		require.Equal(t, want.Choices[i], c.Choices[i], text)
+	}
+	return true
+}
+
+// Chunks with a member more, or a byte other than usual, are read the same.
+func TestChunkReadOfUnusualChunks(t *testing.T) {
+	members := []string{`"choices":[]`, `"choices":null`, `"usage":null`, `"usage":{"prompt_tokens":7}`, `"object":"error"`, `"object":"x"`, `"error":null`,
+		`"error":"e"`, `"Error":"e"`, `"index":1`, `"index":-1`, `"index":1.0`, `"index":01`, `"index":"1"`, `"finish_reason":"abort"`, `"finish_reason":null`,
+		`"finish_reason":"\u0061bort"`, `"FINISH_REASON":"abort"`, `"delta":null`, `"delta":{"content":"more"}`, `"delta":[]`, `"text":""`, `"text":{"a":[1,{}]}`,
+		`"content":null`, `"content":[]`, `"refusal":"\x"`, `"tool_calls":[{}]`, `"role":1e3`, `"n":99999999999999999999`, `"":0`, `"a":tru`, `"a":nullx`}
+	r := rand.New(rand.NewPCG(1, 2))
+	read := 0
+	for range 20000 {
+		text := usualChunks[r.IntN(len(usualChunks))]
+		if r.IntN(4) > 0 {
+			from := strings.LastIndexAny(text[:1+r.IntN(len(text))], "{,") + 1
+			text = text[:from] + members[r.IntN(len(members))] + "," + text[from:]
+		}
+		if r.IntN(4) == 0 {
+			i := r.IntN(len(text))
+			text = text[:i] + string(rune(r.IntN(0x80))) + text[i+r.IntN(2):]
+		}
+		if readsChunk(t, text) {
+			read++
+		}
+	}
+	require.Greater(t, read, 2000)
+}
+
+// As vLLM sends them, and OpenAI.
+var usualChunks = []string{
+	`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1694268190,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null}`,
+	`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1694268190,"model":"m","choices":[{"index":0,"delta":{"content":" w\n\"é\""},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
+	`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1694268190,"model":"m","choices":[{"index":1,"delta":{"reasoning":"why","reasoning_content":null},"finish_reason":null}],"usage":null}`,
+	`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1694268190,"model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"id":"c1","type":"function","index":0,"function":{"name":"f","arguments":"{\"a\": 1}"}}]},"logprobs":null,"finish_reason":null}]}`,
+	`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1694268190,"model":"m","choices":[{"index":0,"delta":{"content":""},"logprobs":null,"finish_reason":"stop","stop_reason":null}]}`,
+	`{ "id":"chatcmpl-1", "object":"chat.completion.chunk", "created":1694268190, "model":"m", "system_fingerprint":"fp", "choices":[], "usage":{"prompt_tokens":9,"total_tokens":12,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":0}} }`,
+	`{"id":"cmpl-1","object":"text_completion","created":1694268190,"model":"m","choices":[{"index":0,"text":" word","logprobs":null,"finish_reason":null,"stop_reason":null}]}`,
+}
+
+// The usual spellings need no encoding/json.
+func TestChunkRead(t *testing.T) {
+	var c chatChunk
+	for _, chunk := range usualChunks {
+		require.True(t, c.read([]byte(chunk)), chunk)
+	}
+	for _, other := range []string{`{"error":{"message":"m"}}`, `{"object":"error"}`, `{"choices":[{"index":0}]`, `{"Choices":[]}`, `[]`, `{} {}`, ``} {
+		require.False(t, c.read([]byte(other)), other)
+	}
+}
+
+// Events of the Responses API and of Anthropic's messages are read the same.
+func FuzzTypedEventRead(f *testing.F) {
+	for _, event := range usualEvents {
+		f.Add(event)
+	}
+	f.Add(`{"type":"a","type":"response.completed","delta":{"stop_reason":"abort"},"delta":1}`)
+	f.Add(`{"type":"error","Error":{},"message":"m","usage":null}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var e, want typedEvent
+		if e.read([]byte(text)) {
+			require.NoError(t, json.Unmarshal([]byte(text), &want))
+			require.Equal(t, want, e)
+		}
+	})
+}
+
+var usualEvents = []string{
+	`{"content_index":0,"delta":" w\n\"é\"","item_id":"msg_1","logprobs":[],"output_index":0,"sequence_number":4,"type":"response.output_text.delta"}`,
+	`{"type":"response.reasoning_text.delta","delta":"why","item_id":"1","output_index":0,"content_index":0,"sequence_number":5}`,
+	`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"word"}}`,
+	`{"type":"content_block_stop","index":0}`,
+}
+
+func TestTypedEventRead(t *testing.T) {
+	var e typedEvent
+	for _, event := range usualEvents {
+		require.True(t, e.read([]byte(event)), event)
+	}
+	for _, other := range []string{
+		`{"type":"error","error":{"message":"m"}}`, `{"type":"error","message":"m"}`, `{"type":"message_delta","delta":{},"usage":{"output_tokens":1}}`,
+		`{"type":"response.completed","response":{}}`, `{"type":"a","type":"b"}`, `{"Type":"a"}`, `{"type":"a"`, `{"type":"a"} {}`,
+	} {
+		require.False(t, e.read([]byte(other)), other)
+	}
 }
 
 // The usual spellings need no encoding/json.
