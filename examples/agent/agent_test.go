@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/prefixwise/prefixwise/client/fleettest"
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -120,7 +121,7 @@ func TestWrongArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, say bytes.Buffer
-			require.Equal(t, exitUsage, run(t.Context(), tt.args, &out, &say))
+			require.Equal(t, program.Usage, run(t.Context(), tt.args, &out, &say))
 			require.Contains(t, say.String(), tt.say)
 			require.Empty(t, out.String())
 		})
@@ -132,7 +133,7 @@ func TestFailuresAreCounted(t *testing.T) {
 	defer fleet.Close()
 	fleet.SetFault(0, fleettest.Fault{Status: 400})
 	var out, say bytes.Buffer
-	require.Equal(t, exitFailed, run(t.Context(), []string{"-endpoints", fleet.URL(0), "-n", "3"}, &out, &say))
+	require.Equal(t, program.Failed, run(t.Context(), []string{"-endpoints", fleet.URL(0), "-n", "3"}, &out, &say))
 	r := lines(t, out.String())
 	require.Contains(t, r["sessions"], "0 of 3 complete")
 	require.Equal(t, "3", r["errors"])

@@ -7,23 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/prefixwise/prefixwise/client"
 	"github.com/prefixwise/prefixwise/client/fleettest"
 	"github.com/prefixwise/prefixwise/discovery"
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 	"github.com/prefixwise/prefixwise/examples/internal/progress"
 	"github.com/prefixwise/prefixwise/examples/internal/trial"
-)
-
-// Exit statuses.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 128 + int(syscall.SIGINT) // as shells report it
 )
 
 const (
@@ -31,11 +23,7 @@ const (
 	speed     = 20 // of its engines: what counts here is the hit rate
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { program.Main(run) }
 
 // settings is what the command line and the environment say.
 type settings struct {
@@ -113,29 +101,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		return exitUsage
+		return program.Usage
 	}
 	sessions, err := sessionsFor(s)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
-		return exitUsage
+		return program.Usage
 	}
 	t, err := runAll(ctx, s, sessions, stderr)
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "interrupted")
-		return exitInterrupted
-	case err != nil:
-		fmt.Fprintln(stderr, "agent:", err)
-		return exitFailed
+	if status := program.Ended(ctx, "agent", err, stderr); status != 0 {
+		return status
 	}
 	if err := t.report(stdout, s, len(sessions)); err != nil {
 		fmt.Fprintln(stderr, "agent:", err)
-		return exitFailed
+		return program.Failed
 	}
 	if t.firstError != nil {
 		fmt.Fprintln(stderr, "agent: the first error:", t.firstError)
-		return exitFailed
+		return program.Failed
 	}
 	return 0
 }

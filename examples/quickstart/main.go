@@ -7,18 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/prefixwise/prefixwise/client"
 	"github.com/prefixwise/prefixwise/discovery"
-)
-
-// Exit statuses.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 128 + int(syscall.SIGINT) // as shells report it
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 )
 
 const usage = `Usage: quickstart [-json] [-endpoints LIST] [-model NAME] [-debug ADDRESS]
@@ -36,9 +28,9 @@ a simulated engine holds a quarter of what the traffic would fill.
 `
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
-	os.Exit(run(ctx, os.Args[1:], standard, os.Stdout, os.Stderr))
+	program.Main(func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		return run(ctx, args, standard, stdout, stderr)
+	})
 }
 
 // settings is what the command line and the environment say.
@@ -85,24 +77,19 @@ func run(ctx context.Context, args []string, m mix, stdout, stderr io.Writer) in
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		return exitUsage
+		return program.Usage
 	}
 	page, err := servePage(s.debug, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "quickstart:", err)
-		return exitFailed
+		return program.Failed
 	}
 	defer page.close()
 	var results []result
 	for _, policy := range []client.Strategy{client.Random, client.Affinity} {
 		r, err := runArm(ctx, s, m, policy, page, stderr)
-		if ctx.Err() != nil {
-			fmt.Fprintln(stderr, "interrupted")
-			return exitInterrupted
-		}
-		if err != nil {
-			fmt.Fprintln(stderr, "quickstart:", err)
-			return exitFailed
+		if status := program.Ended(ctx, "quickstart", err, stderr); status != 0 {
+			return status
 		}
 		results = append(results, r)
 	}
@@ -113,13 +100,13 @@ func run(ctx context.Context, args []string, m mix, stdout, stderr io.Writer) in
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "quickstart:", err)
-		return exitFailed
+		return program.Failed
 	}
 	status := 0
 	for _, r := range results {
 		if r.Errors > 0 {
 			fmt.Fprintf(stderr, "quickstart: %s: %d requests failed, the first with: %v\n", r.Policy, r.Errors, r.firstError)
-			status = exitFailed
+			status = program.Failed
 		}
 	}
 	return status

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prefixwise/prefixwise/client/fleettest"
 	"github.com/prefixwise/prefixwise/examples/internal/ideal"
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -91,7 +92,7 @@ func TestWrongArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, say bytes.Buffer
-			require.Equal(t, exitUsage, run(t.Context(), tt.args, small, &out, &say))
+			require.Equal(t, program.Usage, run(t.Context(), tt.args, small, &out, &say))
 			require.Contains(t, say.String(), tt.say)
 			require.Empty(t, out.String())
 		})
@@ -100,13 +101,13 @@ func TestWrongArguments(t *testing.T) {
 	require.Zero(t, run(t.Context(), []string{"-h"}, small, &out, &say))
 	require.Contains(t, say.String(), "30 % tool-calling agents")
 	say.Reset()
-	require.Equal(t, exitFailed, run(t.Context(), []string{"-record", filepath.Join(t.TempDir(), "none", "x")}, small, &out, &say))
+	require.Equal(t, program.Failed, run(t.Context(), []string{"-record", filepath.Join(t.TempDir(), "none", "x")}, small, &out, &say))
 	require.Contains(t, say.String(), "x-random.jsonl: no such file")
 	require.NotContains(t, say.String(), "requests in", "it is found out before any are sent")
 	for _, on := range []string{"1", "true"} {
 		t.Setenv("PREFIXWISE_DISABLED", on)
 		say.Reset()
-		require.Equal(t, exitFailed, run(t.Context(), nil, small, &out, &say))
+		require.Equal(t, program.Failed, run(t.Context(), nil, small, &out, &say))
 		require.Contains(t, say.String(), "PREFIXWISE_DISABLED")
 	}
 }
@@ -122,7 +123,7 @@ func TestFailuresAreCounted(t *testing.T) {
 	m := small
 	m.span = 100 * time.Millisecond
 	var out, say bytes.Buffer
-	require.Equal(t, exitFailed, run(t.Context(), []string{"-json"}, m, &out, &say))
+	require.Equal(t, program.Failed, run(t.Context(), []string{"-json"}, m, &out, &say))
 	var r struct {
 		Requests, Errors int
 		HitRate          *float64 `json:"hit_rate"`
@@ -145,7 +146,7 @@ func TestInterrupt(t *testing.T) {
 		cancel()
 		return len(p), nil
 	})
-	require.Equal(t, exitInterrupted, run(ctx, nil, m, &out, say))
+	require.Equal(t, program.Interrupted, run(ctx, nil, m, &out, say))
 	require.Empty(t, out.String())
 }
 
@@ -174,12 +175,12 @@ func TestPage(t *testing.T) {
 		return resp.StatusCode == http.StatusOK && strings.Contains(string(text), "4 endpoints, strategy <code>random</code>")
 	}, 10*time.Second, 10*time.Millisecond)
 	cancel()
-	require.Equal(t, exitInterrupted, <-status)
+	require.Equal(t, program.Interrupted, <-status)
 	_, err := browser.Get(url)
 	require.Error(t, err, "it ends with the program")
 
 	var out bytes.Buffer
-	require.Equal(t, exitFailed, run(t.Context(), []string{"-debug", "nowhere.invalid:x"}, small, io.Discard, &out))
+	require.Equal(t, program.Failed, run(t.Context(), []string{"-debug", "nowhere.invalid:x"}, small, io.Discard, &out))
 	require.Contains(t, out.String(), "the page cannot be served")
 }
 

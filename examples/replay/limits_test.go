@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 )
 
 // failing runs the program, which is to end with the status, and returns what it says.
@@ -50,7 +52,7 @@ func TestNumbersOutOfRange(t *testing.T) {
 		"-policies fixed-prefix:length=4e9": "length is 4e9; use a whole number",
 		"-policies random:length=2048":      "length is a parameter of fixed-prefix",
 	} {
-		require.Contains(t, failing(t, exitUsage, append([]string{"-trace", "x"}, strings.Fields(flags)...)...), want, flags)
+		require.Contains(t, failing(t, program.Usage, append([]string{"-trace", "x"}, strings.Fields(flags)...)...), want, flags)
 	}
 }
 
@@ -65,7 +67,7 @@ func TestGeneratorsOutOfRange(t *testing.T) {
 		"chat:users=1e6,chats=1e6,turns=3":      "is too much",
 		"documents:length=1e6,documents=100000": "is too much",
 	} {
-		require.Contains(t, failing(t, exitFailed, "-trace", "gen:"+spec), want, spec)
+		require.Contains(t, failing(t, program.Failed, "-trace", "gen:"+spec), want, spec)
 	}
 }
 
@@ -95,7 +97,7 @@ func TestLongGap(t *testing.T) {
 }
 
 func TestTimeRunsOver(t *testing.T) {
-	require.Contains(t, failing(t, exitFailed, "-trace", "gen:heads:users=2,requests=99", "-clients", "1", "-seeds", "1", "-policies", "random",
+	require.Contains(t, failing(t, program.Failed, "-trace", "gen:heads:users=2,requests=99", "-clients", "1", "-seeds", "1", "-policies", "random",
 		"-engine", "prefill_token=1e8"), "the run would last for centuries")
 }
 
@@ -149,7 +151,7 @@ func TestAnonymizedSessions(t *testing.T) {
 // What was refused leaves no file behind, in which the next attempt would see one.
 func TestNothingToAnonymize(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "recording.jsonl")
-	require.Contains(t, failing(t, exitFailed, "-trace", "gen:chat:users=2", "-anonymize", file), "needs no anonymising")
+	require.Contains(t, failing(t, program.Failed, "-trace", "gen:chat:users=2", "-anonymize", file), "needs no anonymising")
 	require.NoFileExists(t, file)
 }
 
@@ -160,7 +162,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is f
 func TestOutputThatFails(t *testing.T) {
 	for _, more := range []string{"-quiet", "-json"} {
 		var errs bytes.Buffer
-		require.Equal(t, exitFailed, run(t.Context(), []string{"-trace", "gen:chat:users=2,chats=2", "-seeds", "1", "-clients", "1", more}, fullDisk{}, &errs))
+		require.Equal(t, program.Failed, run(t.Context(), []string{"-trace", "gen:chat:users=2,chats=2", "-seeds", "1", "-clients", "1", more}, fullDisk{}, &errs))
 		require.Contains(t, errs.String(), "replay: the disk is full")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prefixwise/prefixwise/client/fleettest"
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 )
 
 // byKind sorts results by kind and policy.
@@ -113,7 +114,7 @@ func TestInterruptedMeasurement(t *testing.T) {
 		return len(p), nil
 	})
 	var out bytes.Buffer
-	require.Equal(t, exitInterrupted, run(ctx, []string{"-endpoints", strings.Join(fleet.URLs(), ","), "-trace", "gen:documents:documents=4,length=500,arrivals=100",
+	require.Equal(t, program.Interrupted, run(ctx, []string{"-endpoints", strings.Join(fleet.URLs(), ","), "-trace", "gen:documents:documents=4,length=500,arrivals=100",
 		"-policies", "random,affinity", "-progress"}, &out, say))
 	require.Contains(t, out.String(), "\nrandom ")
 	require.NotContains(t, out.String(), "\naffinity ")

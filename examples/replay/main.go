@@ -6,16 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
-)
 
-// Exit statuses.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 128 + int(syscall.SIGINT) // as shells report it
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 )
 
 const usage = `Usage: replay -trace FILE [-policies LIST] [-clients LIST] [-seeds N] [-json] …
@@ -26,11 +18,7 @@ fleet in virtual time or, with -endpoints, on a real one in real time.
 
 `
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { program.Main(run) }
 
 // run is the program; it returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -40,21 +28,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "replay:", err)
-		return exitUsage
+		return program.Usage
 	}
 	out := &output{to: stdout}
 	if err = replay(ctx, s, out, stderr); err == nil {
 		err = out.err
 	}
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "replay: interrupted")
-		return exitInterrupted
-	case err != nil:
-		fmt.Fprintln(stderr, "replay:", err)
-		return exitFailed
-	}
-	return 0
+	return program.Ended(ctx, "replay", err, stderr)
 }
 
 // output keeps the first error of what is written to, so that a full disk is not

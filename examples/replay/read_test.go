@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 	"github.com/prefixwise/prefixwise/internal/vllmsim"
 	"github.com/prefixwise/prefixwise/middleware"
 )
@@ -227,9 +228,9 @@ func TestAnonymized(t *testing.T) {
 	}
 	require.InDelta(t, a, c, .05*a)
 
-	require.Equal(t, exitFailed, run(context.Background(), []string{"-trace", log, "-anonymize", out}, &stdout, &stderr))
+	require.Equal(t, program.Failed, run(context.Background(), []string{"-trace", log, "-anonymize", out}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "exists", "nothing is written over")
-	require.Equal(t, exitFailed, run(context.Background(), []string{"-trace", "gen:chat", "-anonymize", out + "2"}, &stdout, &stderr))
+	require.Equal(t, program.Failed, run(context.Background(), []string{"-trace", "gen:chat", "-anonymize", out + "2"}, &stdout, &stderr))
 }
 
 func TestRecordingHasTimes(t *testing.T) {

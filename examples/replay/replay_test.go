@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -133,10 +135,10 @@ func TestUsageErrors(t *testing.T) {
 		{"-trace", "x", "-names", "a,b,a"}, {"-trace", "x", "-names", "a,,b"}, {"-trace", "x", "-names", "a,b", "-instances", "3"},
 	} {
 		var out, errs bytes.Buffer
-		require.Equal(t, exitUsage, run(context.Background(), args, &out, &errs), args)
+		require.Equal(t, program.Usage, run(context.Background(), args, &out, &errs), args)
 		require.Contains(t, errs.String(), "replay:")
 	}
 	var out, errs bytes.Buffer
-	require.Equal(t, exitFailed, run(context.Background(), []string{"-trace", "gen:none"}, &out, &errs))
+	require.Equal(t, program.Failed, run(context.Background(), []string{"-trace", "gen:none"}, &out, &errs))
 	require.Contains(t, errs.String(), "use heads, chat or documents")
 }

@@ -7,26 +7,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/prefixwise/prefixwise/discovery"
-)
-
-// Exit statuses.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 128 + int(syscall.SIGINT) // as shells report it
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 )
 
 // Main is the main function of a program: it reads the command line, runs the
 // program and ends the process. The exit status is 0, 1 if something failed, 2
 // for wrong arguments, and 130 after an interrupt.
 func Main(name string, run func(ctx context.Context, endpoints string, out io.Writer) error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
-	os.Exit(status(ctx, name, os.Args[1:], run, os.Stdout, os.Stderr))
+	program.Main(func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		return status(ctx, name, args, run, stdout, stderr)
+	})
 }
 
 func status(ctx context.Context, name string, args []string, run func(context.Context, string, io.Writer) error, stdout, stderr io.Writer) int {
@@ -39,7 +31,7 @@ func status(ctx context.Context, name string, args []string, run func(context.Co
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		return exitUsage
+		return program.Usage
 	case flags.NArg() > 0:
 		err = fmt.Errorf("%s takes no arguments, but got %q", name, flags.Arg(0))
 	case *endpoints != "":
@@ -47,16 +39,7 @@ func status(ctx context.Context, name string, args []string, run func(context.Co
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)
-		return exitUsage
+		return program.Usage
 	}
-	err = run(ctx, *endpoints, stdout)
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "interrupted")
-		return exitInterrupted
-	case err != nil:
-		fmt.Fprintf(stderr, "%s: %v\n", name, err)
-		return exitFailed
-	}
-	return 0
+	return program.Ended(ctx, name, run(ctx, *endpoints, stdout), stderr)
 }

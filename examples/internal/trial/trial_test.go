@@ -12,6 +12,7 @@ import (
 
 	"github.com/prefixwise/prefixwise/client"
 	"github.com/prefixwise/prefixwise/client/fleettest"
+	"github.com/prefixwise/prefixwise/examples/internal/program"
 )
 
 func TestStatus(t *testing.T) {
@@ -27,11 +28,11 @@ func TestStatus(t *testing.T) {
 	}{
 		{name: "well", want: 0},
 		{name: "help", args: "-h", says: "-endpoints list", want: 0},
-		{name: "failed", err: failing, says: failing.Error(), want: exitFailed},
-		{name: "unknown flag", args: "-nope", says: "-nope", want: exitUsage},
-		{name: "argument", args: "file", says: `"file"`, want: exitUsage},
-		{name: "endpoints", args: "-endpoints ftp://host", says: "ftp", want: exitUsage},
-		{name: "interrupted", ctx: over, err: context.Canceled, says: "interrupted", want: exitInterrupted},
+		{name: "failed", err: failing, says: failing.Error(), want: program.Failed},
+		{name: "unknown flag", args: "-nope", says: "-nope", want: program.Usage},
+		{name: "argument", args: "file", says: `"file"`, want: program.Usage},
+		{name: "endpoints", args: "-endpoints ftp://host", says: "ftp", want: program.Usage},
+		{name: "interrupted", ctx: over, err: context.Canceled, says: "interrupted", want: program.Interrupted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx := tt.ctx
