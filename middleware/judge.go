@@ -199,9 +199,12 @@ func (j *typedJudge) event(data []byte) (v verdict, err error) {
 		return verdict{}, nil
 	}
 	var e typedEvent
-	// The message of an error event is a string, so a wrong type is no fault.
-	if err := json.Unmarshal(data, &e); err != nil && e.Type == "" {
-		return verdict{}, cutShort(err)
+	if !e.read(data) {
+		e = typedEvent{}
+		// The message of an error event is a string, so a wrong type is no fault.
+		if err := json.Unmarshal(data, &e); err != nil && e.Type == "" {
+			return verdict{}, cutShort(err)
+		}
 	}
 	j.note(e.Usage)
 	if e.Message != nil {

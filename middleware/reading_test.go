@@ -127,6 +127,42 @@ func TestChunkRead(t *testing.T) {
 	}
 }
 
+// Events of the Responses API and of Anthropic's messages are read the same.
+func FuzzTypedEventRead(f *testing.F) {
+	for _, event := range usualEvents {
+		f.Add(event)
+	}
+	f.Add(`{"type":"a","type":"response.completed","delta":{"stop_reason":"abort"},"delta":1}`)
+	f.Add(`{"type":"error","Error":{},"message":"m","usage":null}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var e, want typedEvent
+		if e.read([]byte(text)) {
+			require.NoError(t, json.Unmarshal([]byte(text), &want))
+			require.Equal(t, want, e)
+		}
+	})
+}
+
+var usualEvents = []string{
+	`{"content_index":0,"delta":" w\n\"é\"","item_id":"msg_1","logprobs":[],"output_index":0,"sequence_number":4,"type":"response.output_text.delta"}`,
+	`{"type":"response.reasoning_text.delta","delta":"why","item_id":"1","output_index":0,"content_index":0,"sequence_number":5}`,
+	`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"word"}}`,
+	`{"type":"content_block_stop","index":0}`,
+}
+
+func TestTypedEventRead(t *testing.T) {
+	var e typedEvent
+	for _, event := range usualEvents {
+		require.True(t, e.read([]byte(event)), event)
+	}
+	for _, other := range []string{
+		`{"type":"error","error":{"message":"m"}}`, `{"type":"error","message":"m"}`, `{"type":"message_delta","delta":{},"usage":{"output_tokens":1}}`,
+		`{"type":"response.completed","response":{}}`, `{"type":"a","type":"b"}`, `{"Type":"a"}`, `{"type":"a"`, `{"type":"a"} {}`,
+	} {
+		require.False(t, e.read([]byte(other)), other)
+	}
+}
+
 // The usual spellings need no encoding/json.
 func TestUsageRead(t *testing.T) {
 	for _, text := range []string{

@@ -76,3 +76,25 @@ func (d *chatDelta) member(name []byte, value quick) (rest quick, ok bool) {
 	}
 	return value.value(nesting)
 }
+
+// read takes what a judge asks of the event that q is, as far as it is one of the
+// many that bring a piece of the answer: nothing but a type and a delta counts. e
+// is of no use where it returns false. The delta lies in q.
+func (e *typedEvent) read(q quick) bool {
+	*e = typedEvent{}
+	var seen met
+	rest, ok := q.object(func(name []byte, value quick) (rest quick, ok bool) {
+		switch string(name) {
+		case "type":
+			kind, rest, ok := value.word()
+			e.Type = string(kind)
+			return rest, ok && seen.first(1)
+		case "delta":
+			return value.raw(&e.Delta)
+		case "error", "usage", "response", "message":
+			return nil, false
+		}
+		return value.value(nesting)
+	})
+	return ok && len(rest.unblank()) == 0
+}
