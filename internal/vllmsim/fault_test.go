@@ -250,11 +250,13 @@ func TestCloseEndsRequests(t *testing.T) {
 	require.Equal(t, 500, status)
 }
 
-// Hundreds of requests at once, streams and plain, some of which go away: every
-// one ends, the answers are right, and nothing is left.
+// Hundreds of requests, a hundred at once, streams and plain, some of which go
+// away: every one ends, the answers are right, and nothing is left. Their
+// connections have two files each, of which a process may have no more than 256.
 func TestManyAtOnce(t *testing.T) {
 	f := start(t, Config{TimeScale: 50, CacheTokens: 4000})
-	f.raw.Transport.(*http.Transport).MaxIdleConnsPerHost = 300
+	f.raw.Transport.(*http.Transport).MaxConnsPerHost = 100
+	f.raw.Transport.(*http.Transport).MaxIdleConnsPerHost = 100
 	var group sync.WaitGroup
 	failed := make(chan error, 300)
 	for i := range 300 {
