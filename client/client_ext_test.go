@@ -233,22 +233,6 @@ func TestProbesAndTheKey(t *testing.T) {
 	require.Equal(t, map[string]string{"/health": "", "/metrics": "", "/v1/models": "Bearer secret"}, auth)
 }
 
-func stream(ctx context.Context, c *client.Client) error {
-	s, err := c.CreateChatCompletionStream(ctx, openai.ChatCompletionRequest{Model: "m", Messages: []openai.ChatCompletionMessage{{Role: "user", Content: "x"}}})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	for {
-		if _, err := s.Recv(); err != nil {
-			if err.Error() == "EOF" {
-				return nil
-			}
-			return err
-		}
-	}
-}
-
 // Whatever becomes of 10,000 requests, nothing stays in flight.
 func TestInFlightReturnsToZero(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
