@@ -25,9 +25,10 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	stranger := r.recall(&t, c, req, head, &have)
 	strangers := r.strangers.or(.5)
 	found := r.found.or(1)
-	others := strangers > strangerShare      // send much of each conversation
-	apart := strangers*found > strangerShare // and clients must agree without talking
-	if !apart {
+	apart := strangers > strangerShare                     // clients must agree without talking
+	forgotten := apart && strangers*found <= strangerShare // on what is gone by the next turn
+	if forgotten {
+		apart = false
 		strangers *= found // what the next turn would not find is no loss to it
 	}
 	var ord order
@@ -65,7 +66,7 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 		if head >= 0 {
 			credit = min(have.deepest, req.Boundaries[head].Bytes)
 		}
-		if stranger && others { // it may be there all the same
+		if stranger && forgotten { // it may be there all the same
 			last := req.Boundaries[req.previous()-1].Bytes
 			credit += int(found * float64(max(0, last-credit)))
 		}

@@ -98,10 +98,10 @@ func TestHomeMayHoldWhatOthersLeft(t *testing.T) {
 	}{{.9, .25, true}, {.9, 0, false}, {.1, .25, false}} {
 		now := time.Unix(0, 0)
 		r := newRouter(t, Options{IndexBytes: 1 << 16, Now: func() time.Time { return now }}, fleet(8)...)
-		r.strangers.assume(tt.strangers, 255)
-		r.found.assume(tt.found, 255)
-		r.later.assume(0, 255) // so it is not for the next turn's sake
 		for c := uint64(1); c <= 20; c++ {
+			r.strangers.assume(tt.strangers, 255)
+			r.found.assume(tt.found, 255)
+			r.later.assume(0, 255) // so it is not for the next turn's sake
 			q := turn(c, 3, 2)
 			_, key := q.Keys()
 			home := Order(key, fleet(8))[0]
