@@ -23,26 +23,18 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 
 	var have holdings
 	stranger := r.recall(&t, c, req, head, &have)
-	strangers := r.strangers.or(.5)
-	found := r.found.or(1)
-	apart := strangers > strangerShare                     // clients must agree without talking
-	forgotten := apart && strangers*found <= strangerShare // on what is gone by the next turn
-	if forgotten {
-		apart = false
-		strangers *= found // what the next turn would not find is no loss to it
-	}
+	others := r.company()
 	var ord order
-	r.arrange(&ord, c, req, head, look, apart, now)
+	r.arrange(&ord, c, req, head, look, others.meet, now)
 	home := ord.slots[0]
 	stays := home // where the conversation stays unless leaving pays
 	if c.last != nil {
 		// Whoever sends the next turn will know as well.
-		stays, apart, strangers = c.last, false, 0
+		stays, others.meet, others.share = c.last, false, 0
 	}
-	again := r.later.or(.5) * strangers
+	again := r.later.or(.5) * others.share
 	credit := 0 // what home is taken to have at least, for prices only
-	switch {
-	case ord.alone:
+	if ord.alone {
 		// A document is best kept where it is known to be, at home or not. If that
 		// is not known, others will look for it at home. How the turns of
 		// conversations follow each other says nothing of first questions.
@@ -52,24 +44,8 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 		if c.last == nil && have.deepest < req.Boundaries[head].Bytes {
 			again = max(again, askedAgain)
 		}
-	case apart && req.previous() > 0:
-		// What others sent, they sent home. Not so what a first turn shares with
-		// other conversations: their homes are elsewhere.
-		credit = have.deepest
-		if stranger {
-			credit = max(credit, req.Boundaries[req.previous()-1].Bytes)
-		}
-	default:
-		// A head that home lacks is computed there once and serves all that live
-		// there after; were it counted, an idle fleet would send everybody to the
-		// one endpoint that has it.
-		if head >= 0 {
-			credit = min(have.deepest, req.Boundaries[head].Bytes)
-		}
-		if stranger && forgotten { // it may be there all the same
-			last := req.Boundaries[req.previous()-1].Bytes
-			credit += int(found * float64(max(0, last-credit)))
-		}
+	} else {
+		credit = others.credit(req, head, have.deepest, stranger)
 	}
 	depth := func(s *slot) int {
 		if s == home {
@@ -81,7 +57,7 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 		return pace.prefill(size.tokens(depth(s)), size.prompt)
 	}
 	price := newPrices(look, compute(home), again, r.firstToken.or(1), pace.prefill(0, r.prompts.or(usualPrompt)))
-	if apart {
+	if others.meet {
 		ord.n = min(2, ord.n)
 	}
 	if c.last != nil {
@@ -138,7 +114,7 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 	if head >= 0 && known >= req.Boundaries[head].Bytes {
 		p.head, p.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
-	if n := req.previous(); n > 0 && (known >= req.Boundaries[n-1].Bytes || apart && c.slot == home) {
+	if n := req.previous(); n > 0 && (known >= req.Boundaries[n-1].Bytes || others.meet && c.slot == home) {
 		p.last = int32(size.tokens(req.Boundaries[n-1].Bytes))
 		if head >= 0 {
 			p.common = int32(size.tokens(req.Boundaries[head].Bytes))
@@ -163,6 +139,55 @@ type plan struct {
 	wait       float32 // seconds
 }
 
+// company is what a client has learned of the others that send turns of the same
+// conversations.
+type company struct {
+	meet  bool    // each conversation is kept to two endpoints, to find what others have sent
+	gone  bool    // it would be, were not most of that forgotten by the next turn
+	share float64 // of later turns: those for which another client has sent the last one, as far as it is still there
+	found float64 // of what the last turn has left, the part that is
+}
+
+func (r *Router) company() company {
+	o := company{share: r.strangers.or(.5), found: r.found.or(1)}
+	if o.share > strangerShare {
+		o.meet = o.share*o.found > strangerShare
+		o.gone = !o.meet
+	}
+	if o.gone {
+		o.share *= o.found // what the next turn would not find is no loss to it
+	}
+	return o
+}
+
+// credit returns how much of the prompt home is taken to have, in bytes, when this
+// client knows of so much anywhere; stranger says that another has sent the last turn.
+func (o *company) credit(req *Request, head, known int, stranger bool) int {
+	last := 0
+	if n := req.previous(); n > 0 {
+		last = req.Boundaries[n-1].Bytes
+	}
+	if o.meet && last > 0 {
+		// What others sent, they sent home. Not so what a first turn shares with
+		// other conversations: their homes are elsewhere.
+		if stranger {
+			return max(known, last)
+		}
+		return known
+	}
+	// A head that home lacks is computed there once and serves all that live there
+	// after; were it counted, an idle fleet would send everybody to the one endpoint
+	// that has it.
+	shared := 0
+	if head >= 0 {
+		shared = min(known, req.Boundaries[head].Bytes)
+	}
+	if stranger && o.gone { // it may be there all the same
+		shared += int(o.found * float64(max(0, last-shared)))
+	}
+	return shared
+}
+
 // look returns the fleet's outlook, nil when there is no recent one.
 func (r *Router) look(now time.Duration) *outlook {
 	if o := r.outlook.Load(); o != nil && o.until >= now {
@@ -173,7 +198,7 @@ func (r *Router) look(now time.Duration) *outlook {
 
 // arrange works out the beginning of the request's order of endpoints, and
 // which of all, available or not, is home.
-func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outlook, apart bool, now time.Duration) {
+func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outlook, meet bool, now time.Duration) {
 	g := c.group
 	head, spread := uint64(0), len(g.all)
 	key := c.seed // of what is handed on
@@ -198,7 +223,7 @@ func (r *Router) arrange(ord *order, c *choice, req *Request, at int, look *outl
 	}
 	fill := func(o *order, slots []slot) *slot {
 		o.fill(g, slots, head, c.seed, spread)
-		if apart {
+		if meet {
 			o.shift(key, now)
 		}
 		return o.slots[0]

@@ -119,6 +119,30 @@ func TestMeansAreOfThoseThatShareTheLoad(t *testing.T) {
 	require.InDelta(t, 150_000, r.outlook.Load().memory, .01)
 }
 
+// An endpoint of thrice the weight is to get thrice the load: that is its share, no
+// reason to hand on keys. If all get the same, the light ones get too much.
+func TestInflowIsMeasuredByTheShareOfAnEndpoint(t *testing.T) {
+	for _, tt := range []struct{ rates, want [3]float64 }{
+		{rates: [3]float64{1, 3, 1}, want: [3]float64{1, 1, 1}},
+		{rates: [3]float64{1, 1, 1}, want: [3]float64{5. / 3, 5. / 9, 5. / 3}},
+	} {
+		now := time.Unix(0, 0)
+		es := fleet(3)
+		es[1].Weight = 3 // of the others it is 0, which is 1
+		r := newRouter(t, Options{Now: func() time.Time { return now }}, es...)
+		for s := range 600 {
+			now = now.Add(time.Second)
+			for i, e := range es {
+				n := uint64(float64(s) * tt.rates[i])
+				r.Observe(e.ID, Gauges{PrefixQueries: 1000 * n, PromptTokens: 1000 * n, FirstTokens: n})
+			}
+		}
+		for i, e := range es {
+			require.InDelta(t, tt.want[i], r.tallies[e.ID].reading.Load().inflow, .01)
+		}
+	}
+}
+
 func TestBacklogStartsOverWithTheEngine(t *testing.T) {
 	var b backlog
 	b.update(0, Gauges{PrefixQueries: 100, PromptTokens: 100}, defaultPace)

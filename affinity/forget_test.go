@@ -34,12 +34,14 @@ func TestRefusedPromptsAreTakenBack(t *testing.T) {
 	}{
 		{"overloaded", Outcome{Status: 503, Remote: true}, false},
 		{"bad request", Outcome{Status: 400}, false},
+		{"sent elsewhere", Outcome{Status: 307, Err: lost, Remote: true}, false},
 		{"cannot connect", Outcome{Err: lost, Remote: true}, false},
 		{"left before it was asked", Outcome{}, false},
 		{"the caller gave up", Outcome{Err: lost}, true},
 		{"broke off after its first token", Outcome{Status: 200, Err: lost, Remote: true, FirstByte: time.Second}, true},
 		{"a plain answer broke off", Outcome{Status: 200, Err: lost, Remote: true}, true},
 		{"good", Outcome{Status: 200}, true},
+		{"good, and only the tokens are told", Outcome{PromptTokens: 10_000}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			es := fleet(2)

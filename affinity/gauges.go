@@ -50,7 +50,7 @@ type gauging struct {
 type reading struct {
 	until  time.Duration // valid until then
 	free   time.Duration // when the prefill is done that the engine had ahead of it
-	inflow float64       // long-run inflow of computed tokens, as a multiple of the fleet's mean
+	inflow float64       // long-run inflow of computed tokens, as a multiple of the endpoint's share of the fleet's
 }
 
 // outlook is what a pick sees of the fleet as a whole. It never changes.
@@ -93,13 +93,17 @@ func (r *Router) Observe(id string, g Gauges) {
 	v.inflow = v.inflow*fade + d.computed*part
 
 	var sum gauging
-	members, sized := 0.0, 0.0
+	var weight, weights, sized float64
 	for i := range r.members {
-		o := &r.tallies[r.members[i].ID].gauging
-		if o.until < now || r.members[i].Draining { // a mean is of those that share the load
+		m := &r.members[i]
+		if m.ID == id {
+			weight = float64(m.weight())
+		}
+		o := &r.tallies[m.ID].gauging
+		if o.until < now || m.Draining { // a mean is of those that share the load
 			continue
 		}
-		members++
+		weights += float64(m.weight())
 		sum.time += o.time
 		sum.tokens += o.tokens
 		sum.begun += o.begun
@@ -125,7 +129,7 @@ func (r *Router) Observe(id string, g Gauges) {
 	wait := min(v.backlog.left+float64(g.Waiting)*p.prefill(0, own), maxWait) // seconds of prefill ahead of the next request
 	seen := &reading{until: now + gaugesValid, free: now + time.Duration(wait*1e9), inflow: 1}
 	if sum.inflow > 0 {
-		seen.inflow = v.inflow / (sum.inflow / members)
+		seen.inflow = v.inflow / (sum.inflow * weight / weights)
 	}
 	t.bookings.correct(now, wait)
 	t.reading.Store(seen)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // A router's memory does not grow with the conversations it has seen: what it
@@ -56,6 +57,44 @@ func TestOneIndex(t *testing.T) {
 	for _, x := range made {
 		require.Same(t, made[0], x)
 	}
+}
+
+// The word of an entry behaves as a small map of endpoints to whether they have
+// served the prefix, up to the fifth endpoint; from then on it names none.
+func TestEntryIsAMapOfEndpoints(t *testing.T) {
+	number := rapid.OneOf(rapid.Uint16Range(0, 5), rapid.Uint16Range(maxNumber-5, maxNumber-1))
+	rapid.Check(t, func(t *rapid.T) {
+		word, model, many := uint64(0), map[uint16]bool{}, false
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			e := number.Draw(t, "endpoint")
+			switch rapid.IntRange(0, 2).Draw(t, "step") {
+			case 0:
+				word = joined(word, e, 0)
+				model[e] = model[e]
+			case 1:
+				word = joined(word, e, served)
+				model[e] = true
+			case 2:
+				word = without(word, e)
+				if !many && !model[e] {
+					delete(model, e)
+				}
+			}
+			if many = many || len(model) > 4; many {
+				require.Equal(t, everywhere, word)
+				continue
+			}
+			var h holdings
+			require.Equal(t, len(model) > 0, h.look(word, 1000))
+			require.Equal(t, len(model), h.n)
+			require.Zero(t, h.general)
+			for e, serves := range model {
+				require.Equal(t, 1000, h.of(e))
+				require.Equal(t, serves, without(word, e) == word)
+				require.Equal(t, word, joined(word, e, 0))
+			}
+		}
+	})
 }
 
 // BenchmarkIndex is what one prompt costs: 20 of its prefixes are looked up and

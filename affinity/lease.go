@@ -60,7 +60,7 @@ type Outcome struct {
 	// that. It needs [Options.Ejection].
 	Aside time.Duration
 	// Boundaries are the request's. When the endpoint has refused it, could not be
-	// reached or was not asked (there is no Status and no Err), it is no longer taken
+	// reached or was not asked (no Status, Err or tokens), it is no longer taken
 	// to have what it did not have before this request and has not served to others
 	// since. Nil leaves that to the next response's CachedTokens.
 	Boundaries []Boundary
@@ -71,9 +71,11 @@ type Outcome struct {
 
 func (o *Outcome) failed() bool { return o.Err != nil || o.Status >= 400 }
 
-// refused tells whether the endpoint has computed nothing, as far as is known.
+// refused tells whether the endpoint has computed nothing, as far as is known. A
+// redirect is a refusal too, and who tells of tokens has computed them.
 func (o *Outcome) refused() bool {
-	return o.FirstByte == 0 && (o.Status >= 400 || o.Status == 0 && (o.Err == nil || o.Remote))
+	return o.FirstByte == 0 && o.PromptTokens <= 0 &&
+		(o.Status >= 300 || o.Status == 0 && (o.Err == nil || o.Remote))
 }
 
 // Release ends the lease: the endpoint has one request less in flight. Only

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,8 +18,8 @@ func (e requestFault) Unwrap() error { return e.error }
 
 // blame finds out whether a request that could not be sent had a fault of its own.
 // net/http looks at a request's method and headers when it sends it, and reads its
-// body then.
-func blame(req *http.Request, err error) error {
+// body then. trailer is what was wrong with its trailer.
+func blame(req *http.Request, trailer, err error) error {
 	if u, ok := req.Body.(*upload); ok {
 		if fault := u.fault.Load(); fault != nil {
 			return requestFault{*fault}
@@ -27,19 +28,27 @@ func blame(req *http.Request, err error) error {
 	if req.Method != "" && !isToken(req.Method) {
 		return requestFault{fmt.Errorf("the method %q has a character that no method may have", req.Method)}
 	}
-	for _, header := range [...]http.Header{req.Header, req.Trailer} {
-		for name, values := range header {
-			if !isToken(name) {
-				return requestFault{fmt.Errorf("the header name %q has a character that no name may have", name)}
-			}
-			for _, v := range values {
-				if strings.ContainsFunc(v, isControl) { // not shown: it may be the key
-					return requestFault{fmt.Errorf("the header %s has a control character, such as a line break; trim its value", name)}
-				}
+	if fault := cmp.Or(faultOf(req.Header), trailer); fault != nil {
+		return requestFault{fault}
+	}
+	return err
+}
+
+// faultOf says why net/http does not send a header, nil if it does. A trailer is to
+// be looked at before it is sent: the body may set it while it is read, and
+// net/http may go on reading after RoundTrip.
+func faultOf(header http.Header) error {
+	for name, values := range header {
+		if !isToken(name) {
+			return fmt.Errorf("the header name %q has a character that no name may have", name)
+		}
+		for _, v := range values {
+			if strings.ContainsFunc(v, isControl) { // not shown: it may be the key
+				return fmt.Errorf("the header %s has a control character, such as a line break; trim its value", name)
 			}
 		}
 	}
-	return err
+	return nil
 }
 
 // isControl tells of what a field value cannot have: RFC 9110, 5.5.

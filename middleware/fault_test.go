@@ -82,9 +82,10 @@ func TestFaultsAreThoseOfNetHTTP(t *testing.T) {
 	faulty := func(change func(*http.Request)) bool {
 		req := &http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "http", Host: "a.test"}, Header: http.Header{}}
 		change(req)
+		trailer := faultOf(req.Trailer)
 		_, err := base.RoundTrip(req)
 		require.Error(t, err)
-		fault := errors.As(blame(req, err), new(requestFault))
+		fault := errors.As(blame(req, trailer, err), new(requestFault))
 		require.Equal(t, !errors.Is(err, unreachable), fault, "%q %q %q: %v", req.Method, req.Header, req.Trailer, err)
 		return fault
 	}
@@ -105,6 +106,41 @@ func TestFaultsAreThoseOfNetHTTP(t *testing.T) {
 	require.Equal(t, 3*(256-77)+32, faults, "77 characters make tokens; 31 control characters and DEL no value")
 	require.True(t, faulty(func(req *http.Request) { req.Header[""] = []string{"x"} }))
 	require.False(t, faulty(func(req *http.Request) { req.Method = "" }), "it means GET")
+}
+
+// A body sets its trailer as it is read, which may go on after RoundTrip: whatever
+// the value, net/http sends it, and nobody else looks at it by then.
+func TestTrailerSetByTheBody(t *testing.T) {
+	reset := errors.New("connection reset")
+	for name, awaited := range map[string]bool{"before RoundTrip returns": true, "while it does": false} {
+		t.Run(name, func(t *testing.T) {
+			read := make(chan struct{})
+			f := newFakeFleet(t, nil)
+			losing := roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+				go func() {
+					defer close(read)
+					_, _ = io.Copy(io.Discard, req.Body)
+				}()
+				if awaited {
+					<-read
+				}
+				return nil, reset
+			})
+			req, err := http.NewRequest(http.MethodPost, "http://fleet.test/v1/files", nil)
+			require.NoError(t, err)
+			req.Trailer = http.Header{"X-Sum": nil}
+			req.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
+				req.Trailer["X-Sum"] = []string{"a\nb"}
+				return 0, io.EOF
+			}))
+			_, err = Chain(Retry(RetryOptions{Max: -1}), Route(f.routing()))(losing).RoundTrip(req)
+			<-read
+			require.ErrorIs(t, err, reset)
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, PhaseFirstByte, e.Phase)
+		})
+	}
 }
 
 // net/http's own RoundTripper refuses a request without a header map; a client's

@@ -35,7 +35,7 @@ type flight struct {
 	reported atomic.Bool
 	// replayable is whether the request may be sent again after it was sent.
 	replayable bool
-	plain      bool        // no stream was asked for, as far as anybody can tell
+	plain      bool        // nothing says that a stream is wanted; see unasked
 	mu         sync.Mutex  // Close may come while another goroutine reads
 	watch      *time.Timer // runs out when the endpoint is too slow
 	cause      error       // what watch cancels with

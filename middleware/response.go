@@ -35,7 +35,7 @@ func (r *route) receive(resp *http.Response, f *flight) (*http.Response, error) 
 		return nil, err
 	case resp.StatusCode >= 400:
 		return r.receiveError(resp, f)
-	case media == "text/event-stream" && f.plain:
+	case media == "text/event-stream" && f.unasked():
 		resp.Body.Close()
 		return nil, f.fail(PhaseFirstByte, ErrStreamed)
 	case media == "text/event-stream", f.call.prompt.Stream && (media == "" || strings.HasPrefix(media, "text/")):
@@ -97,7 +97,7 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 func (r *route) judgePlain(resp *http.Response, body []byte, f *flight) (*http.Response, error) {
 	events := isEvents(body)
 	switch {
-	case events && f.plain:
+	case events && f.unasked():
 		return nil, f.fail(PhaseFirstByte, ErrStreamed)
 	case len(bytes.TrimSpace(body)) == 0, endsWithConnection(resp) && !events && !json.Valid(body):
 		return nil, f.fail(PhaseBody, io.ErrUnexpectedEOF)
@@ -119,6 +119,15 @@ func (r *route) judgePlain(resp *http.Response, body []byte, f *flight) (*http.R
 	}
 	setResponseBody(resp, body)
 	return resp, nil
+}
+
+// unasked tells whether a stream is not what was asked for, as far as anybody can
+// tell. Engines read other words than true as such, "stream":1 for one.
+func (f *flight) unasked() bool {
+	var request struct {
+		Stream any `json:"stream"`
+	}
+	return f.plain && json.Unmarshal(f.call.body, &request) == nil && (request.Stream == nil || request.Stream == false)
 }
 
 // isEvents tells whether a body is a stream of events, which some gateways call

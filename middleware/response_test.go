@@ -95,6 +95,9 @@ func TestStreamsNobodyAskedFor(t *testing.T) {
 		"plain":                 {chat, "application/json", ErrStreamed},
 		"plain, said so":        {strings.Replace(chat, "{", `{"stream":false,`, 1), "", ErrStreamed},
 		"a stream is accepted":  {chat, "application/json, text/event-stream", nil},
+		"none of it":            {strings.Replace(chat, "{", `{"stream":null,`, 1), "", ErrStreamed},
+		"a number, for true":    {strings.Replace(chat, "{", `{"stream":1,`, 1), "", nil},
+		"a word, for true":      {strings.Replace(chat, "{", `{"stream":"yes",`, 1), "", nil},
 		"two words on streams":  {strings.Replace(chat, "{", `{"stream":true,"stream":false,`, 1), "", nil},
 		"not known to be plain": {`{"stream":`, "", nil},
 	} {

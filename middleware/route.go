@@ -130,9 +130,10 @@ func (r *route) attempt(req *http.Request, c *call) (*http.Response, error) {
 	if c.prompt.Body == nil {
 		watchUpload(out)
 	}
+	trailer := faultOf(out.Trailer)
 	resp, err := r.next.RoundTrip(out)
 	if err != nil {
-		err = f.fail(PhaseFirstByte, blame(out, err))
+		err = f.fail(PhaseFirstByte, blame(out, trailer, err))
 	} else {
 		f.status = resp.StatusCode
 		resp, err = r.receive(resp, f)
