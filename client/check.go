@@ -27,7 +27,9 @@ func (c *Client) Check(ctx context.Context, opts ...CheckOption) Findings {
 		transport: middleware.NewTransport(c.fleet.transportOptions),
 	}
 	for _, o := range opts {
-		o(k)
+		if o != nil {
+			o(k)
+		}
 	}
 	defer k.transport.CloseIdleConnections()
 

@@ -275,7 +275,7 @@ func TestCheckSendsNothingUnlessAsked(t *testing.T) {
 		engine.ServeHTTP(w, r)
 	}}
 	urls := []string{count.start(t), count.start(t)}
-	check(t, urls, nil)
+	check(t, urls, nil, nil) // a nil option is none, as with New
 	require.Zero(t, posts.Load())
 	check(t, urls, nil, client.CheckUsage())
 	require.EqualValues(t, 2, posts.Load(), "one for each endpoint")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/textproto"
+	"strings"
 )
 
 // Log writes what becomes of each call to l: a failed call and a retry at
@@ -46,14 +48,23 @@ func Log(l *slog.Logger) Middleware {
 	})
 }
 
-// withoutText returns the text of an error without what an engine has said,
-// since engines echo their input.
+// withoutText returns the text of an error without what has come over the
+// connection: engines echo their input, and what is no HTTP may be the rest of an
+// answer whose length was wrong. net/http quotes that.
 func withoutText(err error) string {
-	var e *Error
-	if !errors.As(err, new(reported)) || !errors.As(err, &e) {
-		return err.Error()
+	text := err.Error()
+	var r reported
+	if errors.As(err, &r) {
+		text = strings.Replace(text, r.Error(), "the engine reported an error in the stream", 1)
 	}
-	clean := *e
-	clean.Err = errors.New("the engine reported an error in the stream")
-	return clean.Error()
+	var p textproto.ProtocolError
+	if errors.As(err, &p) {
+		text = strings.Replace(text, p.Error(), "malformed header or trailer", 1)
+	}
+	const broken = "transport connection broken: "
+	if before, after, ok := strings.Cut(text, broken); ok {
+		kind, _, _ := strings.Cut(after, ` "`)
+		text = before + broken + kind
+	}
+	return text
 }

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -463,15 +464,60 @@ func (r *repeating) Read(p []byte) (int, error) {
 
 // What an engine says about its input is for the caller, not for the log.
 func TestLogHasNoText(t *testing.T) {
-	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
-		return events(hello + strings.Replace(failure, "out of memory", "cannot serve: my secret prompt", 1) + done)
-	})
-	var out bytes.Buffer
-	rt := Log(textLogger(&out))(f.chain(f.routing(), RetryOptions{}))
-	resp, err := post(t.Context(), rt, chatPath, chatStream)
-	require.NoError(t, err)
-	_, err = readAll(resp)
-	require.ErrorContains(t, err, "my secret prompt")
-	require.Contains(t, out.String(), "the engine reported an error")
-	require.NotContains(t, out.String(), "secret")
+	secret := func(event string) string { return strings.Replace(event, "out of memory", "cannot serve: my secret prompt", 1) }
+	const typed = "data: {\"type\":\"error\",\"error\":{\"type\":\"x\",\"message\":\"out of memory\"}}\n\n"
+	for name, tt := range map[string]struct{ path, body string }{
+		"an event that fails":  {chatPath, hello + secret(failure) + done},
+		"before the first one": {chatPath, secret(failure) + done},
+		"an event for callers": {"http://fleet.test/v1/messages", "data: {\"type\":\"content_block_delta\"}\n\n" + secret(typed)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return events(tt.body) })
+			var out bytes.Buffer
+			rt := Log(textLogger(&out))(f.chain(f.routing(), RetryOptions{Max: 1}))
+			said := ""
+			resp, err := post(t.Context(), rt, tt.path, chatStream)
+			if err == nil {
+				said, err = readAll(resp)
+			}
+			if err != nil {
+				said += err.Error()
+			}
+			require.Contains(t, said, "my secret prompt")
+			require.Contains(t, out.String(), "the engine reported an error")
+			require.NotContains(t, out.String(), "secret")
+		})
+	}
+}
+
+// What is no HTTP is quoted by net/http, and may be the rest of an answer.
+func TestLogHasNoBrokenAnswers(t *testing.T) {
+	for name, answer := range map[string]string{
+		"a status line": "my secret answer\r\n\r\n",
+		"a status":      "HTTP/1.1 secret\r\n\r\n",
+		"a header":      "HTTP/1.1 200 OK\r\nmy secret answer\r\n\r\n",
+		"half a header": "HTTP/1.1 200 OK\r\nsecret",
+		"a length":      "HTTP/1.1 200 OK\r\nContent-Length: secret\r\n\r\n",
+		"a trailer":     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTrailer: X-A\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nmy secret answer\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := net.Pipe()
+			go func() {
+				defer server.Close()
+				if req, err := http.ReadRequest(bufio.NewReader(server)); err == nil {
+					_, _ = io.Copy(io.Discard, req.Body)
+					_, _ = io.WriteString(server, answer)
+				}
+			}()
+			transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return client, nil }}
+			defer transport.CloseIdleConnections()
+			f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return nil, nil })
+			var out bytes.Buffer
+			rt := Log(textLogger(&out))(Chain(Retry(RetryOptions{Max: -1}), Route(f.routing()))(transport))
+			_, err := post(t.Context(), rt, chatPath, chat)
+			require.ErrorContains(t, err, "secret")
+			require.Contains(t, out.String(), "call ended")
+			require.NotContains(t, out.String(), "secret")
+		})
+	}
 }

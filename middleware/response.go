@@ -13,8 +13,10 @@ import (
 
 const (
 	// maxErrorBody bounds what is read of an error response; some vLLM
-	// versions answered a 4 KB request with 23 MB of validation errors.
-	maxErrorBody = 64 << 10
+	// versions answered a 4 KB request with 23 MB of validation errors. Such an
+	// error has a message once for each kind that it might have been, and cut
+	// short it is no JSON, of which go-openai can make no *openai.APIError.
+	maxErrorBody = 1 << 20
 	// maxPlainBody bounds a plain response that is read whole before it is
 	// returned. A longer one is passed on as it comes, unjudged, up to
 	// Routing.MaxResponse.
@@ -88,6 +90,11 @@ func (r *route) receivePlain(resp *http.Response, f *flight) (*http.Response, er
 		return resp, nil
 	}
 	resp.Body.Close()
+	return r.judgePlain(resp, body, f)
+}
+
+// judgePlain judges a plain answer that has been read whole.
+func (r *route) judgePlain(resp *http.Response, body []byte, f *flight) (*http.Response, error) {
 	events := isEvents(body)
 	switch {
 	case events && f.unasked():

@@ -23,11 +23,15 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"blank":              {"application/json", " \n", io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, 2},
 		"empty, of no kind":  {"", "", io.ErrUnexpectedEOF, ErrTruncated, 2},
 		"empty text":         {"text/plain", "", nil, ErrTruncated, 2},
-		"a page":             {"text/html", "<html>\n", nil, ErrTruncated, 2},
+		"a page":             {"text/html", "<html>\n", nil, io.ErrUnexpectedEOF, 2}, // nothing says that it is whole
 		"cut short":          {"application/json", answerOK[:20], io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, 2},
 		"whole":              {"application/json", answerOK, nil, ErrNotStreamed, 1},
-		"whole, of no kind":  {"", answerOK, nil, ErrTruncated, 2},
+		"whole, of no kind":  {"", answerOK, nil, ErrNotStreamed, 1},
+		"whole, as text":     {"text/plain", answerOK, nil, ErrNotStreamed, 1},
+		"cut short, as text": {"text/plain", answerOK[:20], nil, io.ErrUnexpectedEOF, 2},
+		"only comments":      {"text/plain", ": ping\n\n", nil, ErrTruncated, 2},
 		"an error":           {"application/json", `{"error":{"message":"no"}}`, nil, nil, 1},
+		"an error as text":   {"text/plain", `{"error":{"message":"no"}}`, nil, nil, 1},
 		"a stream":           {"text/event-stream", event, ErrStreamed, nil, 1},
 		"a stream unlabeled": {"", event, ErrStreamed, nil, 1},
 		"a stream as text":   {"text/plain", event, nil, nil, 1},
@@ -60,6 +64,24 @@ func TestAnswersThatAreNone(t *testing.T) {
 				require.Zero(t, f.inFlight())
 			}
 		})
+	}
+}
+
+// A page that is known to be whole is a plain answer, such as that of a proxy which
+// wants one to log in: no other endpoint answers better, and none is blamed.
+func TestPagesAreNoStreams(t *testing.T) {
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) {
+		resp, err := status(200, "<html>\n")
+		resp.ProtoMajor = 1
+		resp.Header.Set("Content-Type", "text/html")
+		return resp, err
+	})
+	_, err := post(t.Context(), f.chain(f.routing(), RetryOptions{}), chatPath, chatStream)
+	require.ErrorIs(t, err, ErrNotStreamed)
+	require.Equal(t, 1, f.attempts())
+	for _, s := range f.router.Stats() {
+		require.Zero(t, s.Failed)
+		require.Zero(t, s.InFlight)
 	}
 }
 

@@ -75,7 +75,7 @@ type Routing struct {
 
 // Route sends each attempt to the endpoint that the router picks for its
 // prompt, counts it as in flight until its body ends, and judges what comes
-// back: a redirect is an error, an error response is read whole (64 KiB of it
+// back: a redirect is an error, an error response is read whole (1 MiB of it
 // at most), a plain response is read whole so that one that breaks off can be
 // sent elsewhere, and a stream is returned when its first content is there.
 func Route(r Routing) Middleware {

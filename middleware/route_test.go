@@ -45,6 +45,18 @@ func TestErrorBodiesAreCapped(t *testing.T) {
 	require.Zero(t, f.inFlight())
 }
 
+// vLLM says of a message of a wrong shape once for each kind that it might have been
+// what it was. Cut short that is no JSON, and no *openai.APIError.
+func TestErrorsThatEchoThePromptAreWhole(t *testing.T) {
+	want := `{"error":{"message":"` + strings.Repeat("input was … ", 10_000) + `"}}`
+	f := newFakeFleet(t, func(*http.Request, int) (*http.Response, error) { return status(400, want) })
+	resp, err := post(t.Context(), f.chain(f.routing(), RetryOptions{}), chatPath, chat)
+	require.NoError(t, err)
+	body, err := readAll(resp)
+	require.NoError(t, err)
+	require.True(t, body == want, "%d bytes of %d", len(body), len(want))
+}
+
 func TestRequestIsAddressedToItsEndpoint(t *testing.T) {
 	f := newFakeFleet(t, func(req *http.Request, _ int) (*http.Response, error) {
 		require.Equal(t, "engine.test:8000", req.URL.Host)

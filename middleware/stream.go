@@ -39,6 +39,9 @@ func (r *route) receiveStream(resp *http.Response, f *flight) (*http.Response, e
 	}
 	if s.err != nil && s.err != io.EOF {
 		resp.Body.Close()
+		if s.err == ErrTruncated && s.plain() {
+			return r.judgePlain(resp, s.ready, f)
+		}
 		return nil, f.fail(PhaseFirstByte, s.err)
 	}
 	f.answer()
@@ -46,6 +49,12 @@ func (r *route) receiveStream(resp *http.Response, f *flight) (*http.Response, e
 	resp.ContentLength = -1
 	resp.Header.Del("Content-Length") // an event may be swallowed
 	return resp, nil
+}
+
+// plain tells whether what has ended is no stream, whatever it was called: it has
+// lines, and none is an event's.
+func (s *stream) plain() bool {
+	return !s.events && len(bytes.TrimSpace(s.ready)) > 0 && !isEvents(s.ready)
 }
 
 type readerFunc func([]byte) (int, error)
@@ -64,6 +73,7 @@ type stream struct {
 	off       int
 	held      []byte      // an event's lines whose data is not complete yet
 	data      []byte      // the data of the held lines
+	events    bool        // a line with data has come
 	begun     bool        // the first content has come
 	ended     atomic.Bool // the end mark has come and was good
 	skipBlank bool        // the blank line after an event that was held back
@@ -163,6 +173,7 @@ func (s *stream) longLine(line []byte) ([]byte, error) {
 func (s *stream) take(line []byte) {
 	text := bytes.TrimSpace(line) // as go-openai does before it looks at a line
 	data, isData := bytes.CutPrefix(text, []byte("data:"))
+	s.events = s.events || isData
 	if !s.begun && len(s.ready) > maxLine || len(s.held) > maxLine {
 		s.err = ErrLineTooLong
 		return
