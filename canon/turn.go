@@ -29,7 +29,9 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 		case nContent:
 			content = val
 		case nToolCalls:
-			if n.kind != kindArray || n.aux != val+1 { // an empty list is none
+			if p.elem == ruleItem { // a member like any other there, written as one
+				p.later = append(p.later, k)
+			} else if n.kind != kindArray || n.aux != val+1 { // an empty list is none
 				calls = val
 			}
 		case nType:
