@@ -81,8 +81,9 @@ func changes(request *tree) []change {
 
 func TestLawDistinctness(t *testing.T) {
 	cs := perLevel(t)
-	seen := map[string]int{}
+	runs, seen := 0, map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
+		runs++
 		level := anyLevel(rt)
 		request := chat(rt)
 		before := canonical(rt, cs[level], spell(rt, request))
@@ -116,7 +117,8 @@ func TestLawDistinctness(t *testing.T) {
 			require.NotEqual(rt, before.Root, after.Root)
 		}
 	})
-	require.Greater(t, len(seen), 8, "the property hardly ran: %v", seen)
+	// With -short, rapid runs it 20 times, not 100.
+	require.Greater(t, len(seen), min(8, runs/10), "the property hardly ran: %v", seen)
 }
 
 // What does not enter the prompt moves no boundary.
