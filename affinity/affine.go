@@ -23,7 +23,7 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 
 	var have holdings
 	stranger := r.recall(&t, c, req, head, &have)
-	others := r.company()
+	others := r.company(len(c.group.up))
 	var ord order
 	r.arrange(&ord, c, req, head, look, others.meet, now)
 	home := ord.slots[0]
@@ -115,9 +115,9 @@ func (r *Router) affine(c *choice, p *plan, req *Request, tried []string, now ti
 		p.head, p.headTokens = req.Head^t.own, int32(size.tokens(req.Boundaries[head].Bytes))
 	}
 	if n := req.previous(); n > 0 && (known >= req.Boundaries[n-1].Bytes || others.meet && c.slot == home) {
-		p.last = int32(size.tokens(req.Boundaries[n-1].Bytes))
+		p.last = int32(min(req.Boundaries[n-1].Bytes, math.MaxInt32))
 		if head >= 0 {
-			p.common = int32(size.tokens(req.Boundaries[head].Bytes))
+			p.common = int32(min(req.Boundaries[head].Bytes, math.MaxInt32))
 		}
 	}
 	c.slot.tally.bookings.add(now, compute(c.slot))
@@ -132,7 +132,7 @@ type plan struct {
 	number     uint16 // of the endpoint in the index
 	head       uint64 // hash of the head, if it is expected to be there; else 0
 	headTokens int32
-	last       int32   // tokens of the conversation's last turn, if it is expected to be there; else 0
+	last       int32   // bytes of the conversation's last turn, if it is expected to be there; else 0
 	common     int32   // of them, those of the head
 	bytes      int32   // of prompt, 0 unknown
 	have       int32   // of them, expected to be there
@@ -148,10 +148,10 @@ type company struct {
 	found float64 // of what the last turn has left, the part that is
 }
 
-func (r *Router) company() company {
+func (r *Router) company(endpoints int) company {
 	o := company{share: r.strangers.or(.5), found: r.found.or(1)}
 	if o.share > strangerShare {
-		o.meet = o.share*o.found > strangerShare
+		o.meet = endpoints <= 2 || o.share*o.found > strangerShare // two are all there are
 		o.gone = !o.meet
 	}
 	if o.gone {
@@ -288,7 +288,7 @@ func (r *Router) learn(l *Lease, o *Outcome) {
 	switch {
 	case o.refused():
 		p.index.forget(p, o.Boundaries)
-	case o.FirstByte > 0 || o.Status > 0:
+	case o.FirstByte > 0 || o.Status > 0 && o.Err == nil: // a status alone may come before any prefill
 		p.index.confirm(p, o.Boundaries)
 	}
 	if o.PromptTokens <= 0 {
@@ -304,7 +304,9 @@ func (r *Router) learn(l *Lease, o *Outcome) {
 		p.index.line(p.head).only(p.head, p.number)
 	}
 	if own := float64(p.last - p.common); own > 0 && o.CachedTokens >= 0 {
-		r.found.add(max(0, min(1, float64(o.CachedTokens-int(p.common))/own)), turnMemory)
+		// By this prompt's own tokens to a byte: texts differ, and own may be a small part.
+		cached := float64(o.CachedTokens) * float64(p.bytes) / float64(o.PromptTokens)
+		r.found.add(max(0, min(1, (cached-float64(p.common))/own)), turnMemory)
 	}
 	if o.FirstByte <= 0 {
 		return

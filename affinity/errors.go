@@ -13,7 +13,7 @@ var (
 	ErrNoEndpoints = errors.New("affinity: no endpoints; give Router.Set at least one, or wait until discovery has found one")
 	// ErrOverLimit: every eligible endpoint is at its hard limit, and
 	// [OverLimitRefuse] was asked for.
-	ErrOverLimit = errors.New("affinity: every eligible endpoint is at its limit; try again later, raise Limit, or use OverLimitExceed")
+	ErrOverLimit = errors.New("affinity: every eligible endpoint is at its limit; try again later, raise Limit (client.WithLimit), or use OverLimitExceed (no client.WithRefusal or WithLimitWait)")
 	// ErrRoutingID: the cache key is not one that [FixedPrefix] allows.
 	ErrRoutingID = fmt.Errorf("affinity: with the fixed-prefix strategy a cache key must be ASCII and at most %d characters; hash a longer one", maxRoutingID)
 	// ErrModelNotServed is what errors.Is finds in a [ModelError].

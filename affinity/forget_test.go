@@ -104,6 +104,7 @@ func TestTakingBackIsOfOneEndpoint(t *testing.T) {
 func TestTakingBackSparesWhatOthersWereServed(t *testing.T) {
 	refused, good := Outcome{Status: 503, Remote: true}, Outcome{Status: 200}
 	unknown := Outcome{Err: errors.New("the caller gave up")}
+	begun := Outcome{Status: 200, Err: errors.New("the caller gave up after the headers")}
 	for _, tt := range []struct {
 		name          string
 		first, second Outcome // of the two that were picked in this order
@@ -113,6 +114,7 @@ func TestTakingBackSparesWhatOthersWereServed(t *testing.T) {
 		{"the second is refused", good, refused, 3 * 8000},
 		{"both are refused", refused, refused, 0},
 		{"one is refused, of the other nothing is known", refused, unknown, 0},
+		{"one is refused, of the other there are headers", refused, begun, 0},
 	} {
 		for _, backwards := range []bool{false, true} {
 			r := newRouter(t, Options{}, fleet(2)...)

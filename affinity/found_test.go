@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -22,11 +23,14 @@ func TestFoundIsLearnedWhereItIsExpected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		own    bool    // this router sent the last turn
 		before float64 // mean of one value
+		tokens int     // of the prompt; 0: 6000, as the mean has it
 		cached int     // tokens
 		want   float64 // the next value; -1: none
 	}{
 		"all of it":                 {own: true, before: .5, cached: 4000, want: 1},
 		"more":                      {own: true, before: .5, cached: 5900, want: 1},
+		"all, of few tokens":        {own: true, before: .5, tokens: 3000, cached: 2000, want: 1},
+		"half, of many tokens":      {own: true, before: .5, tokens: 12000, cached: 6000, want: .5},
 		"half of it":                {own: true, before: .5, cached: 3000, want: .5},
 		"the head only":             {own: true, before: .5, cached: 2000, want: 0},
 		"nothing":                   {own: true, before: .5, cached: 0, want: 0},
@@ -47,7 +51,7 @@ func TestFoundIsLearnedWhereItIsExpected(t *testing.T) {
 			r.found.assume(tt.before, 1)
 			l := pick(t, r, laterTurn(1))
 			require.Equal(t, ReasonHome, l.Reason())
-			l.Release(Outcome{Status: 200, PromptTokens: 6000, CachedTokens: tt.cached})
+			l.Release(Outcome{Status: 200, PromptTokens: cmp.Or(tt.tokens, 6000), CachedTokens: tt.cached})
 			want := tt.before
 			if tt.want >= 0 {
 				want = (tt.before + tt.want) / 2
@@ -117,4 +121,16 @@ func TestHomeMayHoldWhatOthersLeft(t *testing.T) {
 			l.Release(Outcome{Status: 200, PromptTokens: -1, CachedTokens: -1})
 		}
 	}
+}
+
+// With two endpoints there is nowhere else to go, and to give up meeting gains nothing.
+func TestTwoEndpointsAlwaysMeet(t *testing.T) {
+	r := newRouter(t, Options{IndexBytes: 1 << 16}, fleet(3)...)
+	r.strangers.assume(.9, 255)
+	r.found.assume(.1, 255)
+	require.True(t, r.company(3).gone)
+	require.InDelta(t, .09, r.company(3).share, .001)
+	require.True(t, r.company(2).meet)
+	require.False(t, r.company(2).gone)
+	require.InDelta(t, .9, r.company(2).share, .001)
 }

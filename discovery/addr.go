@@ -20,7 +20,7 @@ type AddrError struct {
 func (e *AddrError) Error() string {
 	hint := ""
 	if e.Kind == "link-local" || e.Kind == "metadata" {
-		hint = "; set AllowLinkLocal if an engine really lives there"
+		hint = "; set AllowLinkLocal (client.WithLinkLocal) if an engine really lives there"
 	}
 	return fmt.Sprintf("%s address %s is refused%s", e.Kind, e.Addr, hint)
 }

@@ -31,7 +31,7 @@ func TestCheckAddr(t *testing.T) {
 		assert.Equal(t, kind, refused.Kind, text)
 		assert.ErrorIs(t, err, ErrAddrRefused)
 		if kind == "link-local" || kind == "metadata" {
-			assert.ErrorContains(t, err, "AllowLinkLocal", text)
+			assert.ErrorContains(t, err, "AllowLinkLocal (client.WithLinkLocal)", text)
 			assert.NoError(t, checkAddr(addr, true), text)
 		} else {
 			assert.Error(t, checkAddr(addr, true), text)
