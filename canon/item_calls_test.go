@@ -23,3 +23,15 @@ func TestToolCallsOfAnItem(t *testing.T) {
 	require.Equal(t, want, root("", `\u0066`))
 	require.NotEqual(t, want, root("", "g"))
 }
+
+// A message with two ids of a call hashes the same in any order of them.
+func TestTwoIdsOfACall(t *testing.T) {
+	root := func(ids string) uint64 {
+		r, err := canon.Canonicalize(canon.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"c",`+ids+`}]}`))
+		require.NoError(t, err)
+		return r.Root
+	}
+	want := root(`"tool_call_id":"a","call_id":"b"`)
+	require.Equal(t, want, root(`"call_id":"b","tool_call_id":"a"`))
+	require.NotEqual(t, want, root(`"call_id":"a","tool_call_id":"b"`))
+}

@@ -39,10 +39,14 @@ func (p *promptWalk) messageAt(index int, i uint32) {
 		case nName:
 			name = val
 		case nToolCallId, nCallId:
-			if call != 0 { // both, which no API has
-				p.later = append(p.later, k)
-			} else {
+			switch { // of both, which no API has, call_id is taken
+			case call == 0:
 				call = val
+			case p.nodes[k].name == nCallId:
+				call, val = val, call
+				fallthrough
+			default:
+				p.later = append(p.later, val-1)
 			}
 		case nReasoning:
 			reasoning = val
