@@ -27,3 +27,20 @@ func TestRespellAndAppendCanonicalAgree(t *testing.T) {
 		require.Equal(t, want, string(w.out))
 	}
 }
+
+// The notes do not outgrow the scratch that is kept, and what has none is written
+// anew all the same.
+func TestMoreEscapesThanAreNoted(t *testing.T) {
+	const spelled, text = `\u4e2d\/\n`, `中/\n`
+	for _, before := range []int{0, keepNodes - 3, keepNodes - 2, keepNodes - 1, keepNodes, keepNodes + 1} {
+		var w writer
+		body := func(slash, piece string) string {
+			return `["` + strings.Repeat(slash, before) + `","` + piece + `","plain","\n",["` + piece + `a` + piece + `"],{"a":"` + piece + `"}]`
+		}
+		w.reset([]byte(body(`\/`, spelled)), maxDepth)
+		require.True(t, w.parse())
+		w.value(0, ruleVerbatim)
+		require.Equal(t, body(`/`, text), string(w.out))
+		require.Len(t, w.odd, min(before+8, keepNodes))
+	}
+}

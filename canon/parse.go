@@ -15,7 +15,7 @@ type parser struct {
 	marks
 	names  []name      // of the objects that are open, those that no rule knows
 	table  []uint32    // for objects of many names
-	odd    []oddEscape // in the order of the source
+	odd    []oddEscape // in the order of the source, the first keepNodes of them
 	utf8   bool        // no fault of UTF-8 was found in the source, or, where sources are marked, in what was
 	depth  int         // limit
 	untidy int         // pieces of whitespace and strings to respell, so far

@@ -23,7 +23,7 @@ func (p *parser) scanAnyString(i int) int {
 	if removed > 0 {
 		flags = flagEscaped
 	}
-	if len(p.odd) > odd {
+	if len(p.odd) > odd || removed > 0 && odd == keepNodes {
 		flags |= flagRespell
 		p.untidy++
 	}
@@ -48,7 +48,7 @@ func (p *parser) push() *node {
 }
 
 // escape reads the escape at i, of any kind, and adds it to p.odd unless it is
-// canonical. It returns the bytes that it takes, -1 after a fatal fault, and how
+// canonical or p.odd is full. It returns the bytes that it takes, -1 after a fatal fault, and how
 // many they are beyond those of its text.
 func (p *parser) escape(i int) (taken, removed int) {
 	src := p.src
@@ -75,7 +75,9 @@ func (p *parser) escape(i int) (taken, removed int) {
 	default:
 		return p.fail(NotJSON, i, "unknown escape"), 0
 	}
-	p.odd = append(p.odd, oddEscape{uint32(i), uint32(i + size), text})
+	if len(p.odd) < keepNodes {
+		p.odd = append(p.odd, oddEscape{uint32(i), uint32(i + size), text})
+	}
 	return size, size - utf8.RuneLen(text)
 }
 

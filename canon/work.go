@@ -138,7 +138,7 @@ func (w *work) release() bool {
 	clear(w.moved[:cap(w.moved)])
 	return cap(w.nodes) <= keepNodes && cap(w.arena) <= keepBytes && cap(w.names) <= keepNodes &&
 		cap(w.members) <= keepNodes && cap(w.table) <= keepNodes && cap(w.order) <= keepNodes &&
-		cap(w.odd) <= keepNodes && cap(w.hasher.bounds) <= keepNodes
+		cap(w.hasher.bounds) <= keepNodes
 }
 
 // cachedTools takes a list of tools that the cache knows as a whole; it is

@@ -128,8 +128,14 @@ func (w *writer) text(i uint32) {
 }
 
 // respell writes a string of which some escapes are not canonical: those alone
-// are written anew.
+// are written anew, unless there are too many to have them noted.
 func (w *writer) respell(n *node) {
+	if len(w.odd) == keepNodes && n.end > w.odd[keepNodes-1].end {
+		w.out = append(w.out, '"')
+		w.out = appendCanonical(w.out, w.src[n.start:n.end])
+		w.out = append(w.out, '"')
+		return
+	}
 	out, from := w.out, n.start-1 // with its quotes
 	first, _ := slices.BinarySearchFunc(w.odd, n.start, func(e oddEscape, at uint32) int { return cmp.Compare(e.start, at) })
 	for _, e := range w.odd[first:] {
