@@ -27,6 +27,8 @@ func seeds(f *testing.F) {
 	f.Add(benchbody.Chat(4<<10, 2))
 	f.Add([]byte(`{"input":[[1,2],[3]],"prompt":["a",7],"system":[{"type":"text","text":"s"}],"stream":true,"stream_options":{"a":1}}`))
 	f.Add([]byte(`{"a":"\ud83d\ude00\u0000\u001F\/","a":1}`))
+	f.Add([]byte(`{"input":[{"role":"assistant","tool_calls": [ {"id":"\u0041"}]}]}`))
+	f.Add([]byte(`{"messages":[{"role":"tool","call_id":"a","tool_call_id":"b","content":"c"}]}`))
 	root := os.Getenv("PREFIXWISE_DATA")
 	if root == "" {
 		root = filepath.Join("..", "..", "shared", "data")
