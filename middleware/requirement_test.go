@@ -464,7 +464,9 @@ func (r *repeating) Read(p []byte) (int, error) {
 
 // What an engine says about its input is for the caller, not for the log.
 func TestLogHasNoText(t *testing.T) {
-	secret := func(event string) string { return strings.Replace(event, "out of memory", "cannot serve: my secret prompt", 1) }
+	secret := func(event string) string {
+		return strings.Replace(event, "out of memory", "cannot serve: my secret prompt", 1)
+	}
 	const typed = "data: {\"type\":\"error\",\"error\":{\"type\":\"x\",\"message\":\"out of memory\"}}\n\n"
 	for name, tt := range map[string]struct{ path, body string }{
 		"an event that fails":  {chatPath, hello + secret(failure) + done},
