@@ -48,8 +48,8 @@ func (p *parser) push() *node {
 }
 
 // escape reads the escape at i, of any kind, and adds it to p.odd unless it is
-// canonical or p.odd is full. It returns the bytes that it takes, -1 after a fatal fault, and how
-// many they are beyond those of its text.
+// canonical or p.odd is full. It returns the bytes that it takes, -1 after a fatal
+// fault, and how many they are beyond those of its text.
 func (p *parser) escape(i int) (taken, removed int) {
 	src := p.src
 	if i+1 == len(src) {
